@@ -1,0 +1,37 @@
+/* limits.h - every limit of the engine, in one place, with the relations between them.
+ *
+ * A limit says what it counts in its name. What happens at it (refuse, wait, shed) is in
+ * docs/ARCHITECTURE.md; a table or queue without a limit here does not exist.
+ */
+#ifndef RUNTIME_BASE_LIMITS_H
+#define RUNTIME_BASE_LIMITS_H
+
+enum {
+    /* deployment */
+    HOSTS_MAX = 64,
+    ACTORS_MAX = 512,          /* all actors of a deployment, ranks included */
+    ACTOR_NAME_BYTES_MAX = 48, /* "decode/0/rank/3", with the final NUL */
+    INSTANCES_MAX = 64,        /* instances of one kind: prefill groups, decode groups, ... */
+    RANKS_MAX = 64,            /* ranks of one group */
+
+    /* requests */
+    PROMPT_TOKENS_MAX = 1 << 20,
+    OUTPUT_TOKENS_MAX = 1 << 20,
+    STOP_STRINGS_MAX = 16,
+    STOP_BYTES_MAX = 256,
+    LOGPROBS_MAX = 20,
+    LOGIT_BIAS_MAX = 300,
+
+    /* groups */
+    SLOTS_MAX = 1024,        /* running requests of one group */
+    STEP_ITEMS_MAX = 4096,   /* items of one STEP */
+    STEP_TOKENS_MAX = 65536, /* token rows of one STEP */
+    STEPS_IN_FLIGHT_MAX = 2, /* depth of the step log */
+    PAGE_TOKENS = 256,       /* token positions of a page */
+};
+
+_Static_assert(ACTORS_MAX >= 2 * RANKS_MAX, "two whole groups fit a deployment");
+_Static_assert(STEP_ITEMS_MAX >= SLOTS_MAX, "every running request fits one step");
+_Static_assert(PAGE_TOKENS % 128 == 0, "a page border is self-contained (design 7)");
+
+#endif
