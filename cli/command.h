@@ -1,0 +1,25 @@
+/* command.h - the commands of `lockstep`, one row each. Adding a command: a file cli/<name>.c and a row here. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+/* Exit codes, the same for every command. */
+enum {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,     /* it ran and the answer is no: a violation, a difference, a failed check */
+    EXIT_USAGE = 2,      /* the command line is wrong */
+    EXIT_BAD_FILE = 3,   /* topology or checkpoint refused */
+    EXIT_NO_START = 4,   /* the deployment did not come up */
+    EXIT_NOT_RUNNING = 5 /* there is no such deployment */
+};
+
+/*    name       usage                              what it does */
+#define COMMAND_TABLE(C)
+
+/* argv[0] is the command's own name. Returns an exit code. */
+typedef int command_main_t(int argc, char **argv);
+
+#define COMMAND_DECLARE(name, usage, text) command_main_t command_##name;
+COMMAND_TABLE(COMMAND_DECLARE)
+#undef COMMAND_DECLARE
+
+#endif
