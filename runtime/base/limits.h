@@ -13,6 +13,15 @@ enum {
     ACTOR_NAME_BYTES_MAX = 48, /* "decode/0/rank/3", with the final NUL */
     INSTANCES_MAX = 64,        /* instances of one kind: prefill groups, decode groups, ... */
     RANKS_MAX = 64,            /* ranks of one group */
+    DEVICES_MAX = 64,          /* devices of one host */
+    NAME_BYTES_MAX = 64,       /* a deployment, host or served model, with the final NUL */
+    ADDRESS_BYTES_MAX = 64,    /* a host's or listener's address, with the final NUL */
+    PATH_BYTES_MAX = 1024,     /* a file path, with the final NUL */
+    TOPOLOGY_BYTES_MAX = 1 << 18, /* a topology file */
+    TOPOLOGY_NODES_MAX = 8192,    /* its keys, scalars, lists and maps */
+    TOPOLOGY_DEPTH_MAX = 8,       /* nesting of its lists and maps */
+    TOPOLOGY_ERRORS_MAX = 20,     /* errors reported of one file; the rest is counted */
+    TOPOLOGY_TEXT_BYTES_MAX = 256, /* one error's text, with the final NUL */
 
     /* requests */
     PROMPT_TOKENS_MAX = 1 << 20,

@@ -1,0 +1,142 @@
+/* topology.c - the actor table and the look-ups of a deployment. */
+#include "topology/topology.h"
+
+#include <string.h>
+
+#include "topology/internal.h"
+
+static const char *const kind_words[TOPOLOGY_KIND_COUNT] = {
+#define KIND_WORD(name, word, decides) word,
+    TOPOLOGY_KIND_TABLE(KIND_WORD)
+#undef KIND_WORD
+};
+
+const char *topology_kind_word(topology_kind_t kind)
+{
+    return kind < TOPOLOGY_KIND_COUNT ? kind_words[kind] : "unknown";
+}
+
+uint16_t topology_count(const topology_t *topology, topology_kind_t kind)
+{
+    switch (kind) {
+    case TOPOLOGY_SUPERVISOR:
+        return topology->host_count;
+    case TOPOLOGY_SCHEDULER:
+    case TOPOLOGY_MONITOR:
+        return 1;
+    case TOPOLOGY_GATEWAY:
+        return topology->gateway_count;
+    case TOPOLOGY_PREFILL:
+        return topology->prefill_count;
+    case TOPOLOGY_DECODE:
+        return topology->decode_count;
+    case TOPOLOGY_TRANSFER:
+        return topology->transfer_count;
+    case TOPOLOGY_RANK:
+    case TOPOLOGY_KIND_COUNT:
+        break;
+    }
+    return 0;
+}
+
+const topology_group_t *topology_group(const topology_t *topology, topology_kind_t kind,
+                                       uint16_t instance)
+{
+    if (kind == TOPOLOGY_PREFILL && instance < topology->prefill_count)
+        return &topology->prefills[instance];
+    if (kind == TOPOLOGY_DECODE && instance < topology->decode_count)
+        return &topology->decodes[instance];
+    return NULL;
+}
+
+const topology_actor_t *topology_actor_by_name(const topology_t *topology, const char *name)
+{
+    for (uint16_t i = 0; i < topology->actor_count; i++)
+        if (strcmp(topology->actors[i].name, name) == 0)
+            return &topology->actors[i];
+    return NULL;
+}
+
+const topology_actor_t *topology_actor(const topology_t *topology, topology_kind_t kind,
+                                       uint16_t instance)
+{
+    if (kind == TOPOLOGY_RANK)
+        return NULL;
+    for (uint16_t i = 0; i < topology->actor_count; i++)
+        if (topology->actors[i].kind == kind && topology->actors[i].instance == instance)
+            return &topology->actors[i];
+    return NULL;
+}
+
+const topology_actor_t *topology_rank(const topology_t *topology, topology_kind_t kind,
+                                      uint16_t instance, uint16_t rank)
+{
+    const topology_group_t *group = topology_group(topology, kind, instance);
+    const topology_actor_t *leader = topology_actor(topology, kind, instance);
+    if (!group || !leader || rank >= group->tp)
+        return NULL;
+    return leader + 1 + rank;
+}
+
+static topology_actor_t *derive_add(topology_t *topology, topology_kind_t kind, uint16_t instance,
+                                    uint16_t host)
+{
+    ASSERT(topology->actor_count < ACTORS_MAX);
+    uint16_t id = topology->actor_count++;
+    topology_actor_t *actor = &topology->actors[id];
+    *actor = (topology_actor_t){ .id = id,
+                                 .kind = (uint16_t)kind,
+                                 .instance = instance,
+                                 .rank = TOPOLOGY_NONE,
+                                 .host = host,
+                                 .device = TOPOLOGY_NONE,
+                                 .leader = TOPOLOGY_NONE };
+    snprintf(actor->name, sizeof(actor->name), "%s/%u", topology_kind_word(kind),
+             (unsigned)instance);
+    return actor;
+}
+
+static void derive_group(topology_t *topology, topology_kind_t kind, uint16_t instance)
+{
+    const topology_group_t *group = topology_group(topology, kind, instance);
+    topology_actor_t *leader = derive_add(topology, kind, instance, group->host);
+    leader->leader = leader->id;
+    for (uint16_t r = 0; r < group->tp; r++) {
+        topology_actor_t *rank = derive_add(topology, TOPOLOGY_RANK, instance, group->host);
+        rank->rank = r;
+        rank->device = group->devices[r];
+        rank->leader = leader->id;
+        snprintf(rank->name, sizeof(rank->name), "%s/%u/rank/%u", topology_kind_word(kind),
+                 (unsigned)instance, (unsigned)r);
+    }
+}
+
+uint32_t topology_actors_needed(const topology_t *topology)
+{
+    uint32_t count = 0;
+    for (int kind = 0; kind < TOPOLOGY_KIND_COUNT; kind++)
+        count += topology_count(topology, (topology_kind_t)kind);
+    for (uint16_t i = 0; i < topology->prefill_count; i++)
+        count += topology->prefills[i].tp;
+    for (uint16_t i = 0; i < topology->decode_count; i++)
+        count += topology->decodes[i].tp;
+    return count;
+}
+
+void topology_derive_actors(topology_t *topology)
+{
+    ASSERT(topology_actors_needed(topology) <= ACTORS_MAX);
+    topology->actor_count = 0;
+    for (uint16_t i = 0; i < topology->host_count; i++)
+        derive_add(topology, TOPOLOGY_SUPERVISOR, i, i);
+    derive_add(topology, TOPOLOGY_SCHEDULER, 0, topology->scheduler.host);
+    derive_add(topology, TOPOLOGY_MONITOR, 0, topology->monitor.host);
+    for (uint16_t i = 0; i < topology->gateway_count; i++)
+        derive_add(topology, TOPOLOGY_GATEWAY, i, topology->gateways[i].host);
+    for (uint16_t i = 0; i < topology->prefill_count; i++)
+        derive_group(topology, TOPOLOGY_PREFILL, i);
+    for (uint16_t i = 0; i < topology->decode_count; i++)
+        derive_group(topology, TOPOLOGY_DECODE, i);
+    for (uint16_t i = 0; i < topology->transfer_count; i++)
+        derive_add(topology, TOPOLOGY_TRANSFER, i, topology->transfers[i].host);
+}
