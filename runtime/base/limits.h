@@ -37,6 +37,16 @@ enum {
     STEP_TOKENS_MAX = 65536, /* token rows of one STEP */
     STEPS_IN_FLIGHT_MAX = 2, /* depth of the step log */
     PAGE_TOKENS = 256,       /* token positions of a page */
+
+    /* messages */
+    TOKENS_ITEM_MAX = 4096,   /* tokens of one attempt in one TOKENS; the rest follows */
+    TOKENS_ITEMS_MAX = 4096,  /* attempts in one TOKENS */
+    KV_UNITS_MAX = 512,       /* units in one KV_READY or PULL */
+    BORDERS_PER_RUN_MAX = 16, /* borders that one RUN keeps */
+    CLOSED_MAX = 8192,        /* units that one step closes */
+    POOL_NAME_BYTES_MAX = 96,
+    REASON_BYTES_MAX = 256,
+    STATE_NAME_BYTES_MAX = 32,
 };
 
 _Static_assert(ACTORS_MAX >= 2 * RANKS_MAX, "two whole groups fit a deployment");

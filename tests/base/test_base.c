@@ -2,13 +2,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "runtime/base/arena.h"
+#include "runtime/base/chain.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/log.h"
+#include "runtime/base/map.h"
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
 
@@ -103,6 +106,75 @@ static void test_log_level_names_parse(void **state)
     assert_false(log_level_parse("loud", &level));
 }
 
+static void test_map_agrees_with_a_plain_array(void **state)
+{
+    enum { KEYS = 40, CAPACITY = 20 };
+    uint32_t plain[KEYS];
+    uint32_t count = 0;
+    random_t random;
+    map_t *map = malloc(map_bytes(CAPACITY));
+
+    (void)state;
+    map_init(map, CAPACITY);
+    memset(plain, 0xff, sizeof(plain));
+    random_init(&random, 7);
+    for (int i = 0; i < 20000; i++) {
+        uint32_t key = (uint32_t)random_below(&random, KEYS);
+
+        assert_int_equal(map_get(map, key / 3, key), plain[key]);
+        if (plain[key] != MAP_NONE) {
+            map_remove(map, key / 3, key);
+            plain[key] = MAP_NONE;
+            count--;
+        } else if (count < CAPACITY) {
+            plain[key] = (uint32_t)i;
+            map_put(map, key / 3, key, plain[key]);
+            count++;
+        }
+        assert_int_equal(map->count, count);
+    }
+    free(map);
+}
+
+static void test_chains_keep_their_words_and_give_blocks_back(void **state)
+{
+    enum { CHAINS = 3, WORDS = 3000 };
+    static uint32_t plain[CHAINS][WORDS + 400];
+    uint32_t read[400];
+    chain_t chains[CHAINS];
+    random_t random;
+    chain_store_t *store = malloc(chain_store_bytes(WORDS, CHAINS));
+
+    (void)state;
+    chain_store_init(store, WORDS, CHAINS);
+    for (int c = 0; c < CHAINS; c++)
+        chain_init(&chains[c]);
+    random_init(&random, 9);
+    for (int i = 0; i < 5000; i++) {
+        size_t c = random_below(&random, CHAINS);
+        uint32_t n = (uint32_t)random_below(&random, 400);
+
+        if (chain_room(store, &chains[c], n)) {
+            for (uint32_t k = 0; k < n; k++)
+                plain[c][chains[c].count + k] = (uint32_t)random_next(&random);
+            chain_append(store, &chains[c], plain[c] + chains[c].count, n);
+        } else {
+            chain_clear(store, &chains[c]);
+        }
+        if (chains[c].count > 0) {
+            uint32_t start = (uint32_t)random_below(&random, chains[c].count);
+            uint32_t part = chains[c].count - start < 400 ? chains[c].count - start : 400;
+
+            chain_read(store, &chains[c], start, part, read);
+            assert_memory_equal(read, plain[c] + start, part * sizeof(*read));
+        }
+    }
+    for (int c = 0; c < CHAINS; c++)
+        chain_clear(store, &chains[c]);
+    assert_int_equal(store->free_count, store->block_count);
+    free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -111,6 +183,8 @@ int main(void)
         cmocka_unit_test(test_arena_refuses_what_does_not_fit),
         cmocka_unit_test(test_random_is_the_published_splitmix64),
         cmocka_unit_test(test_log_level_names_parse),
+        cmocka_unit_test(test_map_agrees_with_a_plain_array),
+        cmocka_unit_test(test_chains_keep_their_words_and_give_blocks_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,91 @@
+/* actor.h - an actor: a state, a rule table, a refusal table, a planner.
+ *
+ * The runtime calls one actor from one thread. A handler reads its message, changes its own state and fills the
+ * outbox; it does not block, allocate, read a clock or touch a socket. State is one relocatable block (indices,
+ * no pointers into itself), so a snapshot is a copy. Every (state, message) pair is in exactly one of the two
+ * tables; actor_type_check says which are not, and a test runs it on every type.
+ */
+#ifndef RUNTIME_ACTOR_H
+#define RUNTIME_ACTOR_H
+
+#include "runtime/base/status.h"
+#include "runtime/message.h"
+
+typedef struct outbox outbox_t;
+
+/* What a handler is called with. `body` is the decoded struct of message `id`; for SCOPE_ITEMS it is the whole
+ * message and `item` the one record this call is about. Valid until the handler returns. */
+typedef struct {
+    actor_id_t from;
+    incarnation_t incarnation; /* of the sender */
+    uint16_t id;
+    const void *body;
+    const void *item;
+} envelope_t;
+
+typedef status_t actor_handler_t(void *self, const envelope_t *envelope, outbox_t *outbox);
+
+typedef struct {
+    uint8_t state;
+    uint16_t message;
+    actor_handler_t *handler;
+    uint32_t leaves_in; /* BIT(state) of every state it may end in */
+} actor_rule_t;
+
+/* The pair is decided: it is counted under `reason`, and the message is dropped. */
+typedef struct {
+    uint8_t state;
+    uint16_t message;
+    const char *reason;
+} actor_refusal_t;
+
+enum { ACTOR_STATES_MAX = 16, ACTOR_STATE_ANY = 0xff /* in a table row: every state not named otherwise */ };
+
+/* One table: the actor's own states, or the states of an attempt in it. */
+typedef struct {
+    const char *const *state_names;
+    uint32_t state_count;
+    const actor_rule_t *rules;
+    uint32_t rule_count;
+    const actor_refusal_t *refusals;
+    uint32_t refusal_count;
+} actor_table_t;
+
+/* Facts an actor is born with. `topology` is the parsed file, shared and constant. */
+typedef struct {
+    actor_id_t id;
+    incarnation_t incarnation;
+    const struct topology *topology;
+    const void *setup; /* what this kind needs besides (its folder's header says), or NULL */
+} actor_birth_t;
+
+typedef struct {
+    actor_kind_t kind;
+    size_t state_bytes; /* of its struct, whose tables are inside or behind it: asked with `bytes` if that is set */
+    size_t (*bytes)(const actor_birth_t *birth);
+    status_t (*init)(void *self, const actor_birth_t *birth);
+    /* Called after every dispatch and whenever credit returned: turns facts in the state into REQUEST and STATE
+     * messages, as far as outbox_may_send allows. Must be idempotent. */
+    void (*plan)(void *self, outbox_t *outbox);
+    uint8_t (*state)(const void *self);
+    /* State of an attempt here; 0 is NONE: unknown. NULL for actors without attempts. */
+    uint8_t (*attempt_state)(const void *self, uint64_t request, uint32_t attempt);
+    /* Asserts every invariant of the struct. May be O(n); called in tests and the simulator. */
+    void (*check)(const void *self);
+    actor_table_t table;
+    actor_table_t attempts;
+} actor_type_t;
+
+/* Pushes one message, encoded at once: views need to live only until it returns. Asserts that the message's class
+ * allows it here (REQUEST and STATE: only inside `plan`, and outbox_may_send was true) and that the table lets this
+ * kind send it to that kind. */
+void outbox_push(outbox_t *outbox, actor_id_t to, uint16_t id, const void *body);
+
+/* REQUEST: the stream to `to` is up, and credit for one message of this type at its largest plausible size is at hand.
+ * STATE: the stream is up and no message of this type is unacknowledged on it. */
+bool outbox_may_send(const outbox_t *outbox, actor_id_t to, uint16_t id);
+
+/* The stream to `to` is up: it said HELLO and has not EXITED since. */
+bool outbox_is_up(const outbox_t *outbox, actor_id_t to);
+
+#endif
