@@ -139,7 +139,7 @@ static void test_map_agrees_with_a_plain_array(void **state)
 static void test_chains_keep_their_words_and_give_blocks_back(void **state)
 {
     enum { CHAINS = 3, WORDS = 3000 };
-    static uint32_t plain[CHAINS][WORDS + 400];
+    static uint32_t plain[CHAINS][WORDS + (CHAINS * CHAIN_BLOCK_WORDS)];
     uint32_t read[400];
     chain_t chains[CHAINS];
     random_t random;
