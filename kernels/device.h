@@ -52,8 +52,9 @@ typedef struct {
     uint32_t slot;
     uint32_t position;      /* LOAD, RUN: first token position */
     uint32_t count;         /* RUN: tokens */
-    const uint32_t *tokens; /* RUN: `count` tokens as given, or NULL: one token, carried from the slot's last sample.
-                             * OPEN: tokens that count as prompt for the repetition penalty, or NULL */
+    /* RUN: `count` tokens as given, or NULL: one token, carried from the slot's last sample.
+     * OPEN: tokens that count as prompt for the repetition penalty, or NULL */
+    const uint32_t *tokens;
     uint32_t token_count;   /* of `tokens` */
     bool sample;            /* RUN: draw a token after the last row */
     bool tail;              /* RUN: also report digests of the open page and of the slot (hand-over is next) */
@@ -144,7 +145,8 @@ typedef struct device device_t;
 typedef struct {
     const char *name;
     /* `progress` in permille is written while weights load; may be NULL. Owner closes. */
-    status_t (*open)(const device_config_t *config, const void *setup, volatile uint32_t *progress, device_t **device);
+    status_t (*open)(const device_config_t *config, const void *setup, volatile uint32_t *progress,
+                     device_t **device);
     void (*close)(device_t *device);
     void (*describe)(const device_t *device, device_pool_t *pool, device_digests_t *digests);
     /* A new epoch: every slot is empty, collectives use the segment `name` (created by whoever comes first). */
@@ -152,7 +154,8 @@ typedef struct {
     status_t (*step)(device_t *device, const device_step_t *step, device_result_t *result);
     void (*interrupt)(device_t *device, uint64_t epoch);
     /* The word of a unit in this pool that readers check: {epoch, count}, set when it is leased. */
-    void (*generation_set)(device_t *device, device_unit_t unit, uint32_t index, uint64_t generation);
+    void (*generation_set)(device_t *device, device_unit_t unit, uint32_t index,
+                           uint64_t generation);
     /* Maps a peer's pool read-only and tests it with page 0; a later map of the same peer replaces the earlier one. */
     status_t (*map)(device_t *device, uint32_t peer, const device_pool_t *pool);
     status_t (*copy)(device_t *device, const device_copy_t *copy);

@@ -58,7 +58,13 @@ enum {
 
 /* ---- enums that travel as u8 ---- */
 
-typedef enum { EXIT_CLEAN, EXIT_FAILED_ITSELF, EXIT_CRASHED, EXIT_KILLED_OUTSIDE, EXIT_KILLED_BY_US } exit_cause_t;
+typedef enum {
+    EXIT_CLEAN,
+    EXIT_FAILED_ITSELF,
+    EXIT_CRASHED,
+    EXIT_KILLED_OUTSIDE,
+    EXIT_KILLED_BY_US
+} exit_cause_t;
 
 typedef enum {
     END_STOP,       /* end token or stop token */
@@ -88,7 +94,8 @@ status_t message_encode(uint16_t id, const void *body, uint8_t *bytes, size_t si
 /* Decodes one body into a struct in `arena`. Views of numbers are copied into the arena (alignment); bytes and text
  * stay views of `bytes`. Refuses (STATUS_MALFORMED, with the field named) what is not valid, is longer than its
  * limit, or does not fit the arena; never allocates what a header merely claims. */
-status_t message_decode(uint16_t id, const uint8_t *bytes, size_t size, arena_t *arena, const void **body);
+status_t message_decode(uint16_t id, const uint8_t *bytes, size_t size, arena_t *arena,
+                        const void **body);
 
 bool message_equal(uint16_t id, const void *a, const void *b);
 void message_print(uint16_t id, const void *body, FILE *out);

@@ -37,7 +37,7 @@
 #define LIMITS_FIELDS(F, R, I, r)                                                                                      \
     F(r, u32, output_tokens_max, 0, "stop after this many tokens, forced ones included")                               \
     F(r, u8, ignore_eos, 0, "1: the end token does not end it")                                                        \
-    F(r, u32s, stop_tokens, STOP_STRINGS_MAX, "token ids that end it, besides the model's end token")
+    F(r, u32s, stop_tokens, STOP_STRINGS_MAX, "token ids that end it, beside the end token")
 
 #define SENIORITY_FIELDS(F, R, I, r)                                                                                   \
     F(r, u64, admitted_ms, 0, "when its gateway admitted the request; never changes")                                  \

@@ -39,7 +39,10 @@ typedef struct {
     const char *reason;
 } actor_refusal_t;
 
-enum { ACTOR_STATES_MAX = 16, ACTOR_STATE_ANY = 0xff /* in a table row: every state not named otherwise */ };
+enum {
+    ACTOR_STATES_MAX = 16,
+    ACTOR_STATE_ANY = 0xff /* in a table row: every state not named otherwise */
+};
 
 /* One table: the actor's own states, or the states of an attempt in it. */
 typedef struct {

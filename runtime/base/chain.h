@@ -45,7 +45,8 @@ bool chain_room(const chain_store_t *store, const chain_t *chain, uint32_t count
 /* chain_room must be true (ASSERT). */
 void chain_append(chain_store_t *store, chain_t *chain, const uint32_t *words, uint32_t count);
 /* Copies words [start, start + count); they must be there (ASSERT). */
-void chain_read(const chain_store_t *store, chain_t *chain, uint32_t start, uint32_t count, uint32_t *words);
+void chain_read(const chain_store_t *store, chain_t *chain, uint32_t start, uint32_t count,
+                uint32_t *words);
 /* Gives all blocks back; the chain is empty then. */
 void chain_clear(chain_store_t *store, chain_t *chain);
 
