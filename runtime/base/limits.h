@@ -47,10 +47,36 @@ enum {
     POOL_NAME_BYTES_MAX = 96,
     REASON_BYTES_MAX = 256,
     STATE_NAME_BYTES_MAX = 32,
+
+    /* model (model/config.h checks them; Flash has 43 layers of 4096 with 256 experts) */
+    LAYERS_MAX = 128, /* MTP blocks not included */
+    MTP_BLOCKS_MAX = 4,
+    STREAMS_MAX = 8, /* hc_mult */
+    SINKHORN_ROUNDS_MAX = 100,
+    VOCABULARY_MAX = 1 << 20,
+    HIDDEN_MAX = 1 << 15,
+    HEADS_MAX = 256, /* attention and index heads */
+    HEAD_DIM_MAX = 1024,
+    LORA_RANK_MAX = 1 << 14, /* of queries and of output groups */
+    EXPERTS_MAX = 512,
+    EXPERTS_PER_TOKEN_MAX = 32,
+    EXPERT_WIDTH_MAX = 1 << 15,
+    INDEX_TOPK_MAX = 1 << 14,
+    EOS_TOKENS_MAX = 8,
+
+    /* files */
+    CONFIG_BYTES_MAX = 1 << 20,
+    CHECKPOINT_SHARDS_MAX = 1024,
+    CHECKPOINT_TENSORS_MAX = 1 << 20,
+    CHECKPOINT_HEADER_BYTES_MAX = 100000000, /* of one file; the format's own limit */
+    CHECKPOINT_INDEX_BYTES_MAX = 1 << 28,
+    TENSOR_NAME_BYTES_MAX = 256, /* with the final NUL */
+    TENSOR_RANK_MAX = 8,
 };
 
 _Static_assert(ACTORS_MAX >= 2 * RANKS_MAX, "two whole groups fit a deployment");
 _Static_assert(STEP_ITEMS_MAX >= SLOTS_MAX, "every running request fits one step");
+_Static_assert(STEP_TOKENS_MAX <= PROMPT_TOKENS_MAX, "a step is part of prompts");
 _Static_assert(PAGE_TOKENS % 128 == 0, "a page border is self-contained (design 7)");
 
 #endif
