@@ -1,0 +1,783 @@
+/* gateway.c - admission and replay.
+ *
+ * A request's current attempt goes through
+ *
+ *      QUEUED ──ROUTE──> ROUTING ──ROUTED──> READY ──SUBMIT──> PREFILL ──TOKENS of D──> DECODE
+ *         ^                 │ no route now     │                  │                        │
+ *         └─────────────────┴──────────────────┴── lost, busy ────┴────────────────────────┘
+ *      PREFILL, DECODE ──END, tokens missing──> ENDING ──TOKENS──> (answered, NONE)
+ *
+ * The prefill leader owns END until decode runs the attempt; the gateway does not know when that is, so before the
+ * first TOKENS of D it takes END from both. An ABORT goes to the prefill leader, and to D once D was heard; if D
+ * speaks of an attempt that has ended here, that TOKENS is answered with ABORT, so nothing runs on unheard.
+ *
+ * G1  a request is in at most one of the lists `queued` and `ready`, and is there iff its state says so.
+ * G2  tokens go to the client in order, each once: received.count only grows.
+ * G3  every admitted request gets exactly one CLIENT_END, after its last token.
+ * G4  attempts only grow; messages of an earlier one meet NONE.
+ * G5  the store has room for every live request's longest answer: an append never fails.
+ * G6  an admitted request is never refused for load: only its first attempt may be.
+ */
+#include "actors/gateway/gateway.h"
+
+#include <string.h>
+
+#include "cache/key.h"
+#include "messages/message.h"
+#include "runtime/base/chain.h"
+#include "runtime/base/log.h"
+#include "runtime/base/map.h"
+#include "topology/topology.h"
+
+enum { NONE, QUEUED, ROUTING, READY, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
+enum { OPEN, CLOSING, GATEWAY_STATES };
+
+static const char *const attempt_names[] = { "none",    "queued", "routing", "ready",
+                                             "prefill", "decode", "ending" };
+static const char *const state_names[] = { "open", "closing" };
+
+enum { NIL = 0xffffffff };
+
+typedef struct {
+    uint64_t client;
+    uint64_t request;
+    uint32_t attempt;
+    uint8_t state; /* of the attempt */
+    uint8_t alone;
+    uint8_t charges;
+    uint8_t end_reason; /* ENDING */
+    uint32_t end_count; /* ENDING: tokens of the whole answer */
+    uint32_t cached_tokens;
+    uint32_t previous; /* in its list */
+    uint32_t next;
+    actor_id_t prefill;
+    actor_id_t decode;
+    actor_id_t transfer;
+    uint64_t deadline_ms; /* 0: none */
+    uint64_t retry_ms;    /* QUEUED: not before this */
+    uint64_t salt;
+    record_seniority_t seniority;
+    record_sampling_t sampling; /* views are set to the arrays below when it is sent */
+    record_limits_t limits;
+    uint32_t bias_tokens[LOGIT_BIAS_MAX];
+    float bias_values[LOGIT_BIAS_MAX];
+    uint32_t stop_tokens[STOP_STRINGS_MAX];
+    chain_t prompt;
+    chain_t received;
+} request_t;
+
+typedef struct {
+    uint32_t first;
+    uint32_t last;
+    uint32_t count;
+} list_t;
+
+typedef struct {
+    uint8_t state;
+    actor_id_t id;
+    incarnation_t incarnation;
+    actor_id_t scheduler;
+    uint32_t request_max;
+    uint32_t context_tokens;
+    uint32_t free_first; /* of requests, linked by next */
+    uint64_t counter;    /* of requests admitted */
+    uint64_t now_ms;
+    uint64_t wall_ms;
+    uint64_t words_max;      /* of the store */
+    uint64_t words_reserved; /* prompts and longest answers of all live requests */
+    list_t queued; /* by seniority */
+    list_t ready;  /* by seniority */
+    gateway_counts_t counts;
+    size_t by_request_offset; /* offsets from this struct; the block is relocatable */
+    size_t by_client_offset;
+    size_t requests_offset;
+    size_t store_offset;
+    size_t words_offset; /* room for a prompt and an answer */
+    size_t keys_offset;
+} gateway_t;
+
+#define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
+#define AT_CONST(self, type, offset) ((const type *)(const void *)((const char *)(self) + (self)->offset))
+
+static request_t *requests_of(gateway_t *self)
+{
+    return AT(self, request_t, requests_offset);
+}
+
+static chain_store_t *store_of(gateway_t *self)
+{
+    return AT(self, chain_store_t, store_offset);
+}
+
+static request_t *request_of(gateway_t *self, uint64_t request)
+{
+    uint32_t index = map_get(AT(self, map_t, by_request_offset), request, 0);
+
+    return index == MAP_NONE ? NULL : &requests_of(self)[index];
+}
+
+/* ---- lists --------------------------------------------------------------------------------------------------- */
+
+static bool is_older(const request_t *a, const request_t *b)
+{
+    return a->seniority.admitted_ms != b->seniority.admitted_ms
+               ? a->seniority.admitted_ms < b->seniority.admitted_ms
+               : a->seniority.counter < b->seniority.counter;
+}
+
+/* Inserts by seniority, looked for from the end: most are the youngest. */
+static void list_insert(gateway_t *self, list_t *list, request_t *request)
+{
+    request_t *all = requests_of(self);
+    uint32_t index = (uint32_t)(request - all);
+    uint32_t before = list->last;
+
+    while (before != NIL && is_older(request, &all[before]))
+        before = all[before].previous;
+    request->previous = before;
+    request->next = before == NIL ? list->first : all[before].next;
+    if (request->next == NIL)
+        list->last = index;
+    else
+        all[request->next].previous = index;
+    if (before == NIL)
+        list->first = index;
+    else
+        all[before].next = index;
+    list->count++;
+}
+
+static void list_remove(gateway_t *self, list_t *list, request_t *request)
+{
+    request_t *all = requests_of(self);
+
+    ASSERT(list->count > 0);
+    if (request->previous == NIL)
+        list->first = request->next;
+    else
+        all[request->previous].next = request->next;
+    if (request->next == NIL)
+        list->last = request->previous;
+    else
+        all[request->next].previous = request->previous;
+    list->count--;
+}
+
+static void attempt_become(gateway_t *self, request_t *request, uint8_t state)
+{
+    if (request->state == QUEUED)
+        list_remove(self, &self->queued, request);
+    if (request->state == READY)
+        list_remove(self, &self->ready, request);
+    request->state = state;
+    if (state == QUEUED)
+        list_insert(self, &self->queued, request);
+    if (state == READY)
+        list_insert(self, &self->ready, request);
+}
+
+/* ---- ends ---------------------------------------------------------------------------------------------------- */
+
+static void push_client_end(outbox_t *outbox, uint64_t client, uint8_t reason, uint32_t token_count,
+                            uint32_t cached_tokens, const char *detail)
+{
+    message_client_end_t end = {
+        .client = client,
+        .reason = reason,
+        .token_count = token_count,
+        .cached_tokens = cached_tokens,
+        .retry_ms = reason == END_OVERLOADED ? GATEWAY_RETRY_MS : 0,
+        .detail = { detail, (uint32_t)strlen(detail) },
+    };
+
+    outbox_push(outbox, PORT_CLIENT, MESSAGE_client_end, &end);
+}
+
+/* The answer has ended, whichever way; the request is forgotten. */
+static void finish(gateway_t *self, request_t *request, uint8_t reason, const char *detail,
+                   outbox_t *outbox)
+{
+    push_client_end(outbox, request->client, reason, request->received.count,
+                    request->cached_tokens, detail);
+    attempt_become(self, request, NONE);
+    self->words_reserved -= (uint64_t)request->prompt.count + request->limits.output_tokens_max;
+    chain_clear(store_of(self), &request->prompt);
+    chain_clear(store_of(self), &request->received);
+    map_remove(AT(self, map_t, by_request_offset), request->request, 0);
+    map_remove(AT(self, map_t, by_client_offset), request->client, 0);
+    request->next = self->free_first;
+    self->free_first = (uint32_t)(request - requests_of(self));
+    self->counts.live--;
+    self->counts.finished++;
+    if (reason == END_ABORTED || reason == END_STOPPED || reason == END_DEADLINE)
+        self->counts.aborted++;
+    if (reason == END_POISONED)
+        self->counts.poisoned++;
+}
+
+/* Tells whoever this attempt was opened at. The opener may abort right behind its opening. */
+static void push_abort(const request_t *request, uint8_t reason, outbox_t *outbox)
+{
+    message_abort_t abort = { request->request, request->attempt, reason };
+
+    if (request->state != PREFILL && request->state != DECODE)
+        return; /* nothing was opened, or it has ended there */
+    if (outbox_is_up(outbox, request->prefill))
+        outbox_push(outbox, request->prefill, MESSAGE_abort, &abort);
+    if (request->state == DECODE && outbox_is_up(outbox, request->decode))
+        outbox_push(outbox, request->decode, MESSAGE_abort, &abort);
+}
+
+/* Attempt + 1, with all tokens so far. */
+static void replay(gateway_t *self, request_t *request, bool suspect, bool charge, outbox_t *outbox)
+{
+    request->charges = (uint8_t)(request->charges + (charge ? 1 : 0));
+    if (request->charges >= GATEWAY_CHARGES_MAX) {
+        LOG(WARN, "GATEWAY-POISONED request=%016llx attempt=%u tokens=%u",
+            (unsigned long long)request->request, request->attempt, request->received.count);
+        finish(self, request, END_POISONED, "this request stopped its group twice while alone",
+               outbox);
+        return;
+    }
+    LOG(INFO, "GATEWAY-REPLAY request=%016llx attempt=%u tokens=%u suspect=%d",
+        (unsigned long long)request->request, request->attempt + 1, request->received.count,
+        suspect);
+    if (suspect)
+        request->alone = 1;
+    request->attempt++;
+    request->retry_ms = 0;
+    self->counts.replayed++;
+    attempt_become(self, request, QUEUED);
+}
+
+/* ---- clients ------------------------------------------------------------------------------------------------- */
+
+static void copy_parameters(request_t *request, const message_client_request_t *m)
+{
+    request->sampling = m->sampling;
+    request->limits = m->limits;
+    memcpy(request->bias_tokens, m->sampling.bias_tokens.data,
+           m->sampling.bias_tokens.count * sizeof(uint32_t));
+    memcpy(request->bias_values, m->sampling.bias_values.data,
+           m->sampling.bias_values.count * sizeof(float));
+    memcpy(request->stop_tokens, m->limits.stop_tokens.data,
+           m->limits.stop_tokens.count * sizeof(uint32_t));
+}
+
+static const char *reason_to_refuse(const gateway_t *self, const message_client_request_t *m)
+{
+    if (m->prompt.count == 0)
+        return "the prompt is empty";
+    if (m->limits.output_tokens_max == 0)
+        return "an answer has at least one token";
+    if (m->prompt.count >= self->context_tokens ||
+        m->limits.output_tokens_max > self->context_tokens - m->prompt.count)
+        return "prompt and answer together are longer than the context";
+    if (m->sampling.bias_tokens.count != m->sampling.bias_values.count)
+        return "each biased token needs one value";
+    return NULL;
+}
+
+static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_client_request_t *m = envelope->body;
+    const char *refusal = reason_to_refuse(self, m);
+    uint64_t words = (uint64_t)m->prompt.count + m->limits.output_tokens_max;
+    request_t *request;
+
+    ASSERT(map_get(AT(self, map_t, by_client_offset), m->client, 0) == MAP_NONE);
+    if (refusal) {
+        push_client_end(outbox, m->client, END_REFUSED, 0, 0, refusal);
+        return STATUS_OK;
+    }
+    if (self->free_first == NIL || words > self->words_max - self->words_reserved) {
+        self->counts.overloaded++;
+        push_client_end(outbox, m->client, END_OVERLOADED, 0, 0, "too many requests");
+        return STATUS_OK;
+    }
+    request = &requests_of(self)[self->free_first];
+    self->free_first = request->next;
+    *request = (request_t){ .client = m->client, .attempt = 1, .salt = m->salt };
+    request->request = (uint64_t)self->id << 52 | (uint64_t)(self->incarnation & 0xfff) << 40 |
+                       (++self->counter & 0xffffffffff);
+    request->seniority = (record_seniority_t){ self->wall_ms, self->id, self->counter };
+    request->deadline_ms = m->deadline_ms ? self->now_ms + m->deadline_ms : 0;
+    copy_parameters(request, m);
+    chain_init(&request->prompt);
+    chain_init(&request->received);
+    chain_append(store_of(self), &request->prompt, m->prompt.data, m->prompt.count);
+    map_put(AT(self, map_t, by_request_offset), request->request, 0,
+            (uint32_t)(request - requests_of(self)));
+    map_put(AT(self, map_t, by_client_offset), request->client, 0,
+            (uint32_t)(request - requests_of(self)));
+    self->words_reserved += words;
+    self->counts.admitted++;
+    self->counts.live++;
+    attempt_become(self, request, QUEUED);
+    return STATUS_OK;
+}
+
+static status_t on_client_request_closing(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    const message_client_request_t *m = envelope->body;
+
+    (void)arg;
+    push_client_end(outbox, m->client, END_OVERLOADED, 0, 0, "this gateway is closing");
+    return STATUS_OK;
+}
+
+static status_t on_client_abort(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_client_abort_t *m = envelope->body;
+    uint32_t index = map_get(AT(self, map_t, by_client_offset), m->client, 0);
+
+    if (index == MAP_NONE)
+        return STATUS_OK; /* it crossed the CLIENT_END */
+    push_abort(&requests_of(self)[index], m->reason, outbox);
+    finish(self, &requests_of(self)[index], m->reason, "", outbox);
+    return STATUS_OK;
+}
+
+/* ---- an attempt ---------------------------------------------------------------------------------------------- */
+
+static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_routed_t *m = envelope->body;
+    request_t *request = request_of(self, m->request);
+    bool first = request->attempt == 1;
+
+    if (m->outcome == ROUTE_OK) {
+        request->prefill = m->prefill;
+        request->decode = m->decode;
+        request->transfer = m->transfer;
+        attempt_become(self, request, READY);
+    } else if (m->outcome == ROUTE_TOO_LARGE) {
+        finish(self, request, END_REFUSED, "it needs more pages than an instance has", outbox);
+    } else if (first) {
+        self->counts.overloaded++;
+        finish(self, request, END_OVERLOADED,
+               m->outcome == ROUTE_OVERLOADED ? "all instances are full" : "no instance is ready",
+               outbox);
+    } else {
+        request->retry_ms = self->now_ms + GATEWAY_RETRY_MS;
+        attempt_become(self, request, QUEUED);
+    }
+    return STATUS_OK;
+}
+
+static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_busy_t *m = envelope->body;
+    request_t *request = request_of(self, m->request);
+
+    (void)outbox;
+    /* Nothing was opened, so the same attempt may ask again; another instance may have room by then. */
+    request->retry_ms = self->now_ms + GATEWAY_RETRY_MS;
+    attempt_become(self, request, QUEUED);
+    return STATUS_OK;
+}
+
+static bool is_final(uint8_t reason)
+{
+    return reason != END_LOST && reason != END_RETRACTED;
+}
+
+static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_end_t *m = envelope->body;
+    request_t *request = request_of(self, m->request);
+
+    if (envelope->from != request->decode && envelope->from != request->prefill)
+        return FAIL(STATUS_UNEXPECTED, "END from %u, which does not serve it", envelope->from);
+    if (request->state == DECODE && envelope->from == request->prefill)
+        return FAIL(STATUS_UNEXPECTED, "END from prefill, but decode runs it");
+    if (!is_final(m->reason)) {
+        if (envelope->from == request->decode && request->state == PREFILL)
+            push_abort(request, END_LOST, outbox); /* prefill may not have heard yet */
+        replay(self, request, m->suspect != 0, m->charge != 0, outbox);
+        return STATUS_OK;
+    }
+    request->cached_tokens = m->cached_tokens;
+    if (request->received.count >= m->token_count) {
+        char detail[REASON_BYTES_MAX + 1];
+
+        memcpy(detail, m->detail.data, m->detail.count);
+        detail[m->detail.count] = '\0';
+        finish(self, request, m->reason, detail, outbox);
+        return STATUS_OK;
+    }
+    request->end_reason = m->reason;
+    request->end_count = m->token_count;
+    attempt_become(self, request, ENDING);
+    return STATUS_OK;
+}
+
+/* Tokens that came twice must be the same ones; the client keeps what it has. */
+static void compare_again(gateway_t *self, request_t *request, const record_tokens_item_t *item,
+                          uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t had;
+
+        chain_read(store_of(self), &request->received, item->first + i, 1, &had);
+        if (had != item->tokens.data[i].token) {
+            self->counts.differing++;
+            LOG(ERROR, "GATEWAY-TOKEN-DIFFERS request=%016llx attempt=%u index=%u",
+                (unsigned long long)request->request, request->attempt, item->first + i);
+        }
+    }
+}
+
+static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const record_tokens_item_t *item = envelope->item;
+    request_t *request = request_of(self, item->request);
+    uint32_t have = request->received.count;
+    uint32_t again;
+
+    if (item->first > have)
+        return FAIL(STATUS_UNEXPECTED, "token %u follows %u", item->first, have);
+    again = have - item->first < item->tokens.count ? have - item->first : item->tokens.count;
+    compare_again(self, request, item, again);
+    if (envelope->from == request->decode && request->state == PREFILL)
+        attempt_become(self, request, DECODE);
+    if (again < item->tokens.count) {
+        message_client_tokens_t news = { .client = request->client, .first = have };
+
+        news.tokens.data = item->tokens.data + again;
+        news.tokens.count = item->tokens.count - again;
+        for (uint32_t i = 0; i < news.tokens.count; i++)
+            chain_append(store_of(self), &request->received, &news.tokens.data[i].token, 1);
+        outbox_push(outbox, PORT_CLIENT, MESSAGE_client_tokens, &news);
+    }
+    if (request->state == ENDING && request->received.count >= request->end_count)
+        finish(self, request, request->end_reason, "", outbox);
+    return STATUS_OK;
+}
+
+/* Somebody runs an attempt that has ended here: the ABORT went to prefill and crossed the hand-over. */
+static status_t on_tokens_unknown(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    const record_tokens_item_t *item = envelope->item;
+    message_abort_t abort = { item->request, item->attempt, END_ABORTED };
+
+    (void)arg;
+    outbox_push(outbox, envelope->from, MESSAGE_abort, &abort);
+    return STATUS_OK;
+}
+
+static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+
+    (void)envelope;
+    (void)outbox;
+    self->counts.fenced++;
+    return STATUS_OK;
+}
+
+/* ---- peers and time ------------------------------------------------------------------------------------------ */
+
+static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    (void)arg;
+    (void)envelope;
+    (void)outbox;
+    return STATUS_OK; /* the planner sees that the stream is up */
+}
+
+static bool depends_on(const request_t *request, actor_id_t actor)
+{
+    switch (request->state) {
+    case READY:
+        return actor == request->prefill || actor == request->decode || actor == request->transfer;
+    case PREFILL:
+        return actor == request->prefill || actor == request->decode;
+    case DECODE:
+        return actor == request->decode;
+    case ENDING: /* the missing tokens come from whoever ended it */
+        return actor == request->prefill || actor == request->decode;
+    default:
+        return false;
+    }
+}
+
+static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_exited_t *m = envelope->body;
+    request_t *all = requests_of(self);
+
+    for (uint32_t i = 0; i < self->request_max; i++) {
+        request_t *request = &all[i];
+
+        if (request->state == ROUTING && m->actor == self->scheduler) {
+            attempt_become(self, request, QUEUED);
+        } else if (depends_on(request, m->actor)) {
+            push_abort(request, END_LOST, outbox);
+            replay(self, request, false, false, outbox);
+        }
+    }
+    return STATUS_OK;
+}
+
+static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_tick_t *m = envelope->body;
+    request_t *all = requests_of(self);
+
+    self->now_ms = m->now_ms;
+    self->wall_ms = m->wall_ms;
+    for (uint32_t i = 0; i < self->request_max; i++) {
+        if (all[i].state == NONE || !all[i].deadline_ms || all[i].deadline_ms > self->now_ms)
+            continue;
+        push_abort(&all[i], END_DEADLINE, outbox);
+        finish(self, &all[i], END_DEADLINE, "the deadline has passed", outbox);
+    }
+    return STATUS_OK;
+}
+
+static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+
+    (void)envelope;
+    (void)outbox;
+    self->state = CLOSING;
+    return STATUS_OK;
+}
+
+/* ---- planner ------------------------------------------------------------------------------------------------- */
+
+static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
+{
+    uint32_t *words = AT(self, uint32_t, words_offset);
+    uint64_t *keys = AT(self, uint64_t, keys_offset);
+    message_route_t route = {
+        .request = request->request,
+        .attempt = request->attempt,
+        .seniority = request->seniority,
+        .prompt_tokens = request->prompt.count,
+        .total_tokens_max = request->prompt.count + request->limits.output_tokens_max,
+        .replay = request->attempt > 1,
+    };
+
+    chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
+    route.keys.data = keys;
+    /* Keys here only steer affinity, so the digests of weights and numerics may stay out of the salt. */
+    route.keys.count = page_keys(words, request->prompt.count, page_salt(0, 0, 0, request->salt), keys,
+                                 PROMPT_TOKENS_MAX / PAGE_TOKENS);
+    outbox_push(outbox, self->scheduler, MESSAGE_route, &route);
+    attempt_become(self, request, ROUTING);
+}
+
+static void push_submit(gateway_t *self, request_t *request, outbox_t *outbox)
+{
+    uint32_t *words = AT(self, uint32_t, words_offset);
+    uint32_t *forced = words + request->prompt.count;
+    message_submit_t submit = {
+        .request = request->request,
+        .attempt = request->attempt,
+        .seniority = request->seniority,
+        .decode = request->decode,
+        .transfer = request->transfer,
+        .alone = request->alone,
+        .salt = request->salt,
+        .prompt = { words, request->prompt.count },
+        .forced = { forced, request->received.count },
+        .sampling = request->sampling,
+        .limits = request->limits,
+    };
+
+    chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
+    chain_read(store_of(self), &request->received, 0, request->received.count, forced);
+    submit.sampling.bias_tokens.data = request->bias_tokens;
+    submit.sampling.bias_values.data = request->bias_values;
+    submit.limits.stop_tokens.data = request->stop_tokens;
+    outbox_push(outbox, request->prefill, MESSAGE_submit, &submit);
+    attempt_become(self, request, PREFILL);
+}
+
+static void plan(void *arg, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    request_t *all = requests_of(self);
+
+    for (uint32_t i = self->queued.first, next; i != NIL; i = next) {
+        next = all[i].next;
+        if (!outbox_may_send(outbox, self->scheduler, MESSAGE_route))
+            break;
+        if (all[i].retry_ms <= self->now_ms)
+            push_route(self, &all[i], outbox);
+    }
+    for (uint32_t i = self->ready.first, next; i != NIL; i = next) {
+        next = all[i].next;
+        if (outbox_may_send(outbox, all[i].prefill, MESSAGE_submit))
+            push_submit(self, &all[i], outbox);
+    }
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------------- */
+
+#define ANY ACTOR_STATE_ANY
+#define STAYS (BIT(OPEN) | BIT(CLOSING))
+
+static const actor_rule_t rules[] = {
+    { ANY, MESSAGE_joined, on_joined, STAYS },
+    { ANY, MESSAGE_exited, on_exited, STAYS },
+    { ANY, MESSAGE_tick, on_tick, STAYS },
+    { ANY, MESSAGE_stop, on_stop, BIT(CLOSING) },
+    { OPEN, MESSAGE_client_request, on_client_request, BIT(OPEN) },
+    { CLOSING, MESSAGE_client_request, on_client_request_closing, BIT(CLOSING) },
+    { ANY, MESSAGE_client_abort, on_client_abort, STAYS },
+};
+
+static const actor_rule_t attempt_rules[] = {
+    { ROUTING, MESSAGE_routed, on_routed, BIT(READY) | BIT(QUEUED) | BIT(NONE) },
+    { PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED) },
+    { PREFILL, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(PREFILL) },
+    { DECODE, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(DECODE) },
+    { PREFILL, MESSAGE_tokens, on_tokens, BIT(PREFILL) | BIT(DECODE) },
+    { DECODE, MESSAGE_tokens, on_tokens, BIT(DECODE) },
+    { ENDING, MESSAGE_tokens, on_tokens, BIT(ENDING) | BIT(NONE) },
+    { NONE, MESSAGE_tokens, on_tokens_unknown, BIT(NONE) },
+    { ANY, MESSAGE_fenced, on_fenced, BIT(ATTEMPT_STATES) - 1 },
+};
+
+static const actor_refusal_t attempt_refusals[] = {
+    { ANY, MESSAGE_routed, "this attempt asked for no route" },
+    { ANY, MESSAGE_busy, "this attempt was not submitted" },
+    { NONE, MESSAGE_end, "it has ended here before" },
+    { ENDING, MESSAGE_end, "it has ended here before" },
+    { ANY, MESSAGE_end, "this attempt was not submitted" },
+    { ANY, MESSAGE_tokens, "this attempt was not submitted" },
+};
+
+static uint8_t state_of(const void *arg)
+{
+    return ((const gateway_t *)arg)->state;
+}
+
+static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
+{
+    const gateway_t *self = arg;
+    uint32_t index = map_get(AT_CONST(self, map_t, by_request_offset), request, 0);
+    const request_t *found;
+
+    if (index == MAP_NONE)
+        return NONE;
+    found = &AT_CONST(self, request_t, requests_offset)[index];
+    return found->attempt == attempt ? found->state : NONE;
+}
+
+const gateway_counts_t *gateway_counts(const void *arg)
+{
+    return &((const gateway_t *)arg)->counts;
+}
+
+static void check(const void *arg)
+{
+    const gateway_t *self = arg;
+    const request_t *all = AT_CONST(self, request_t, requests_offset);
+    uint32_t live = 0, queued = 0, ready = 0;
+    uint64_t reserved = 0;
+
+    for (uint32_t i = 0; i < self->request_max; i++) {
+        if (all[i].state == NONE)
+            continue;
+        live++;
+        queued += all[i].state == QUEUED;
+        ready += all[i].state == READY;
+        reserved += (uint64_t)all[i].prompt.count + all[i].limits.output_tokens_max;
+        ASSERT(all[i].attempt >= 1);
+        ASSERT(all[i].state != ENDING || all[i].received.count < all[i].end_count);
+    }
+    ASSERT(live == self->counts.live);
+    ASSERT(reserved == self->words_reserved && reserved <= self->words_max);
+    ASSERT(queued == self->queued.count);
+    ASSERT(ready == self->ready.count);
+    ASSERT(AT_CONST(self, map_t, by_request_offset)->count == live);
+    ASSERT(AT_CONST(self, map_t, by_client_offset)->count == live);
+}
+
+/* ---- birth --------------------------------------------------------------------------------------------------- */
+
+static size_t take(size_t *end, size_t bytes)
+{
+    size_t start = (*end + 63) & ~(size_t)63;
+
+    *end = start + bytes;
+    return start;
+}
+
+/* Where everything lies; returns the size of the whole block. */
+static size_t lay_out(gateway_t *self, const actor_birth_t *birth)
+{
+    const topology_t *topology = birth->topology;
+    const topology_actor_t *actor = &topology->actors[birth->id];
+    const topology_gateway_t *gateway = &topology->gateways[actor->instance];
+    size_t end = sizeof(*self);
+
+    self->words_max = (uint64_t)gateway->streams_max * topology->context_tokens;
+    if (self->words_max > GATEWAY_STORE_TOKENS)
+        self->words_max = GATEWAY_STORE_TOKENS;
+    if (self->words_max < 2 * (uint64_t)topology->context_tokens)
+        self->words_max = 2 * (uint64_t)topology->context_tokens;
+    self->request_max = gateway->streams_max;
+    self->context_tokens = topology->context_tokens;
+    self->by_request_offset = take(&end, map_bytes(self->request_max));
+    self->by_client_offset = take(&end, map_bytes(self->request_max));
+    self->requests_offset = take(&end, self->request_max * sizeof(request_t));
+    self->words_offset = take(&end, ((size_t)self->context_tokens + 1) * sizeof(uint32_t));
+    self->keys_offset = take(&end, PROMPT_TOKENS_MAX / PAGE_TOKENS * sizeof(uint64_t));
+    self->store_offset = take(&end, chain_store_bytes(self->words_max, 2 * self->request_max));
+    return end;
+}
+
+static size_t bytes(const actor_birth_t *birth)
+{
+    gateway_t layout = { 0 };
+
+    return lay_out(&layout, birth);
+}
+
+static status_t init(void *arg, const actor_birth_t *birth)
+{
+    gateway_t *self = arg;
+    const topology_t *topology = birth->topology;
+    request_t *all;
+
+    *self = (gateway_t){ .id = birth->id, .incarnation = birth->incarnation };
+    lay_out(self, birth);
+    self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
+    self->queued = self->ready = (list_t){ .first = NIL, .last = NIL };
+    map_init(AT(self, map_t, by_request_offset), self->request_max);
+    map_init(AT(self, map_t, by_client_offset), self->request_max);
+    chain_store_init(store_of(self), self->words_max, 2 * self->request_max);
+    all = requests_of(self);
+    self->free_first = self->request_max ? 0 : NIL;
+    for (uint32_t i = 0; i < self->request_max; i++)
+        all[i].next = i + 1 < self->request_max ? i + 1 : NIL;
+    return STATUS_OK;
+}
+
+const actor_type_t gateway_type = {
+    .kind = ACTOR_GATEWAY,
+    .state_bytes = sizeof(gateway_t),
+    .bytes = bytes,
+    .init = init,
+    .plan = plan,
+    .state = state_of,
+    .attempt_state = attempt_state_of,
+    .check = check,
+    .table = { state_names, GATEWAY_STATES, rules, COUNT_OF(rules), NULL, 0 },
+    .attempts = { attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
+                  attempt_refusals, COUNT_OF(attempt_refusals) },
+};
