@@ -287,7 +287,8 @@
     F(r, u32s, pages, PROMPT_TOKENS_MAX / PAGE_TOKENS + 1, "where history goes, for the whole prompt")                 \
     F(r, u64s, generations, PROMPT_TOKENS_MAX / PAGE_TOKENS + 1, "of pages")                                           \
     F(r, u32, slot, 0, "where the slot goes")                                                                          \
-    F(r, u64, slot_generation, 0, "of slot")
+    F(r, u64, slot_generation, 0, "of slot")                                                                           \
+    F(r, u64, epoch, 0, "of the decode group: pulls wait for TARGETS of it")
 
 #define LANDED_FIELDS(F, R, I, r)                                                                                      \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \

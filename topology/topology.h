@@ -104,7 +104,7 @@ typedef struct {
     char name[ACTOR_NAME_BYTES_MAX]; /* "supervisor/0", "decode/0", "decode/0/rank/1" */
 } topology_actor_t;
 
-typedef struct {
+typedef struct topology {
     uint64_t version; /* digest of the canonical form: files that mean the same have the same */
     char name[NAME_BYTES_MAX];
     char file[PATH_BYTES_MAX];       /* as given to topology_load */
