@@ -39,7 +39,9 @@ typedef struct {
 } device_sampling_t;
 
 typedef enum {
-    DEVICE_OPEN,   /* slot starts an attempt: sampling, its first pages; state empty */
+    DEVICE_OPEN,   /* slot starts an attempt: sampling, its first pages. At position 0 its state is cleared, and tokens
+                    * run in it are prompt. At another position, pages and slot hold that many tokens, which copies
+                    * brought; tokens run in it are the answer's (penalties count them) */
     DEVICE_EXTEND, /* slot gets more pages, behind those it has */
     DEVICE_LOAD,   /* slot takes its state from a border: it continues at `position`, a page's end */
     DEVICE_RUN,    /* tokens [position, position + count) of the slot go through the model */
@@ -50,7 +52,7 @@ typedef enum {
 typedef struct {
     device_item_kind_t kind;
     uint32_t slot;
-    uint32_t position;      /* LOAD, RUN: first token position */
+    uint32_t position;      /* OPEN: tokens already there. LOAD, RUN: first token position */
     uint32_t count;         /* RUN: tokens */
     /* RUN: `count` tokens as given, or NULL: one token, carried from the slot's last sample.
      * OPEN: tokens that count as prompt for the repetition penalty, or NULL */
@@ -113,6 +115,7 @@ typedef struct {
     uint32_t source;
     uint64_t source_generation;
     uint32_t target;
+    uint64_t target_generation; /* becomes the own word before the copy; STATUS_STALE if that is newer already */
     uint32_t rows;   /* history: token positions filled, PAGE_TOKENS for a full page */
     uint64_t digest; /* expected */
 } device_copy_t;

@@ -83,7 +83,7 @@
     F(r, u32, slot, 0, "of the group")                                                                                 \
     F(r, u64, request, 0, "attempt, for reports; a rank decides nothing by it")                                        \
     F(r, u32, attempt, 0, "attempt")                                                                                   \
-    F(r, u32, position, 0, "LOAD, RUN: first token position")                                                          \
+    F(r, u32, position, 0, "OPEN: tokens already there. LOAD, RUN: first token position")                                                 \
     F(r, u32, count, 0, "RUN: tokens")                                                                                 \
     F(r, u32s, tokens, STEP_TOKENS_MAX, "RUN: given tokens, or empty: carried from the slot. OPEN: penalty prompt")    \
     F(r, u8, sample, 0, "RUN: draw a token after the last row")                                                        \
