@@ -36,6 +36,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "kernels/device.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 
@@ -61,7 +62,7 @@ typedef enum {
     FORM_COUNT
 } geometry_form_t;
 
-typedef enum { UNIT_HISTORY, UNIT_BORDER, UNIT_SLOT, UNIT_COUNT } unit_kind_t;
+typedef device_unit_t unit_kind_t; /* the device port names the same units */
 
 typedef enum {
     POOL_C4,

@@ -77,7 +77,7 @@ typedef struct {
     uint32_t item_count;
 } device_step_t;
 
-typedef enum { UNIT_HISTORY, UNIT_BORDER, UNIT_SLOT } device_unit_t;
+typedef enum { UNIT_HISTORY, UNIT_BORDER, UNIT_SLOT, UNIT_COUNT } device_unit_t;
 
 /* A token drawn by item `item` of the step. */
 typedef struct {

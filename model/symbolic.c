@@ -10,7 +10,7 @@
 
 #include "runtime/base/random.h"
 
-enum { UNIT_KINDS = 3, PEERS_MAX = 256, WORLD_POOLS_MAX = 256 };
+enum { PEERS_MAX = 256, WORLD_POOLS_MAX = 256 };
 
 #define PREFIX_ROOT UINT64_C(0x6c6f636b73746570) /* hash of the empty prefix */
 #define POOL_MAGIC UINT64_C(0x53594d424f4c4943)
@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     uint64_t magic;
     uint64_t incarnation;
-    uint32_t counts[UNIT_KINDS]; /* pages, borders, slots; units follow in this order */
+    uint32_t counts[UNIT_COUNT]; /* pages, borders, slots; units follow in this order */
     uint32_t references;         /* plain memory: owner and mappers */
     unit_t units[];
 } pool_t;
@@ -153,7 +153,7 @@ uint32_t symbolic_answer(const symbolic_setup_t *setup, const uint32_t *prompt,
 /* ---- pools -------------------------------------------------------------------------------------
  */
 
-static size_t pool_bytes(const uint32_t counts[UNIT_KINDS])
+static size_t pool_bytes(const uint32_t counts[UNIT_COUNT])
 {
     size_t units = (size_t)counts[0] + counts[1] + counts[2];
     return sizeof(pool_t) + units * sizeof(unit_t);
@@ -315,7 +315,7 @@ static status_t open_memory(symbolic_t *self)
         return FAIL(STATUS_NO_MEMORY, "block tables of %u slots", config->slot_count);
     for (uint32_t i = 0; i < config->slot_count; i++)
         self->slots[i].pages = self->pages + (size_t)i * config->page_count;
-    const uint32_t counts[UNIT_KINDS] = {config->page_count, config->border_count,
+    const uint32_t counts[UNIT_COUNT] = {config->page_count, config->border_count,
                                          config->slot_count};
     pool_t *pool = NULL;
     self->config.pool.bytes = pool_bytes(counts);
@@ -402,7 +402,7 @@ static void symbolic_generation_set(device_t *device, device_unit_t unit, uint32
 /* ---- steps -------------------------------------------------------------------------------------
  */
 
-static const char *const unit_names[UNIT_KINDS] = {"page", "border", "slot"};
+static const char *const unit_names[UNIT_COUNT] = {"page", "border", "slot"};
 
 /* Reads a unit and holds it to its own first two words. */
 static status_t read_checked(const symbolic_t *self, device_unit_t unit, uint32_t index,
@@ -755,7 +755,7 @@ static status_t symbolic_copy(device_t *device, const device_copy_t *copy)
     const pool_t *pool = peer_pool(self, copy->peer);
     if (pool == NULL)
         return FAIL(STATUS_NOT_FOUND, "peer %u is not mapped", copy->peer);
-    if ((uint32_t)copy->unit >= UNIT_KINDS || copy->source >= pool->counts[copy->unit] ||
+    if ((uint32_t)copy->unit >= UNIT_COUNT || copy->source >= pool->counts[copy->unit] ||
         copy->target >= self->pool->counts[copy->unit])
         return FAIL(STATUS_INVALID, "copy of unit %d from %u to %u", (int)copy->unit, copy->source,
                     copy->target);
