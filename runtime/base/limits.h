@@ -72,6 +72,10 @@ enum {
     CHECKPOINT_INDEX_BYTES_MAX = 1 << 28,
     TENSOR_NAME_BYTES_MAX = 256, /* with the final NUL */
     TENSOR_RANK_MAX = 8,
+
+    /* text */
+    PIECE_BYTES_MAX = 1024,             /* one piece or added token as its file writes it */
+    TOKENIZER_FILE_BYTES_MAX = 1 << 26, /* a tokenizer.json */
 };
 
 _Static_assert(ACTORS_MAX >= 2 * RANKS_MAX, "two whole groups fit a deployment");

@@ -1,0 +1,45 @@
+#include "tests/model/golden.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+json_t *golden_load(const char *name)
+{
+    const char *folder = getenv("LOCKSTEP_GOLDEN");
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/%s", folder == NULL ? "tests/golden" : folder, name);
+    json_error_t error;
+    json_t *root = json_load_file(path, JSON_ALLOW_NUL, &error);
+    if (root == NULL)
+        fail_msg("%s: line %d: %s", path, error.line, error.text);
+    return root;
+}
+
+const char *golden_text(const json_t *object, const char *key, size_t *length)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value))
+        fail_msg("no text \"%s\" in a vector", key);
+    *length = json_string_length(value);
+    return json_string_value(value);
+}
+
+bool golden_line(FILE **file, const char *path, json_t **object)
+{
+    if (*file == NULL && (*file = fopen(path, "r")) == NULL)
+        fail_msg("%s cannot be read", path);
+    json_error_t error;
+    *object = json_loadf(*file, JSON_ALLOW_NUL | JSON_DISABLE_EOF_CHECK, &error);
+    if (*object != NULL)
+        return true;
+    if (!feof(*file))
+        fail_msg("%s: line %d: %s", path, error.line, error.text);
+    fclose(*file);
+    *file = NULL;
+    return false;
+}
