@@ -446,7 +446,7 @@
     M(joined,          0, LOCAL,   ACTOR,   PRT,       ALL,             "",        "a peer's stream is up")            \
     M(exited,          1, CONTROL, ACTOR,   SUP | PRT, ALL,             "",        "a process was reaped; its stream is closed first") \
     M(tick,            2, LOCAL,   ACTOR,   PRT,       ALL,             "",        "time; after all that was in the mailbox when it fell due") \
-    M(stop,            3, CONTROL, ACTOR,   SUP,       ALL,             "",        "end")                              \
+    M(stop,            3, CONTROL, ACTOR,   SUP | PRT, ALL,             "",        "end")                              \
     M(kill,            4, CONTROL, ACTOR,   PRE | DEC, SUP,             "",        "this process must not live; EXITED follows") \
     M(spawn,           5, LOCAL,   ACTOR,   SUP,       PRT,             "",        "start a process")                  \
     M(signal,          6, LOCAL,   ACTOR,   SUP,       PRT,             "",        "signal a process")                 \

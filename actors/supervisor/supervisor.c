@@ -1,0 +1,333 @@
+/* supervisor.c - one host's processes.
+ *
+ *   UP ──STOP──> STOPPING ──last child reaped──> STOPPED
+ *
+ *   a child:  DOWN ──SPAWN──> RUNNING ──REAPED──> WAITING ──backoff over──> RUNNING (incarnation + 1)
+ *                                                  └─ restarted too often ─> DEGRADED (stays down, said once)
+ *
+ * V1  a child has at most one process: SPAWN goes out in DOWN or WAITING only, REAPED leaves RUNNING.
+ * V2  EXITED{n} goes to everybody before SPAWN{n + 1}.
+ * V3  a KILL that names another incarnation than the running one is counted and does nothing.
+ */
+#include "actors/supervisor/supervisor.h"
+
+#include <string.h>
+
+#include "messages/message.h"
+#include "runtime/base/log.h"
+#include "topology/topology.h"
+
+enum { UP, STOPPING, STOPPED, SUPERVISOR_STATES };
+
+static const char *const state_names[] = { "up", "stopping", "stopped" };
+
+typedef struct {
+    uint8_t state; /* child_state_t */
+    uint8_t killed_by_us;
+    incarnation_t incarnation;
+    uint64_t spawn_at_ms;                            /* WAITING */
+    uint32_t restart_count;                          /* of all its life, for the ring below */
+    uint64_t restarts_ms[SUPERVISOR_RESTARTS_MAX];   /* when the last ones were */
+} child_t;
+
+typedef struct {
+    uint8_t state;
+    uint8_t started;
+    actor_id_t id;
+    uint32_t actor_count;
+    uint32_t running;
+    uint64_t now_ms;
+    uint64_t kill_at_ms; /* STOPPING */
+    uint64_t stale_kills;
+    uint16_t hosts[ACTORS_MAX];
+    uint16_t host;
+    child_t children[ACTORS_MAX];
+    char names[ACTORS_MAX][ACTOR_NAME_BYTES_MAX];
+} supervisor_t;
+
+static bool is_child(const supervisor_t *self, actor_id_t actor)
+{
+    return actor < self->actor_count && actor != self->id && self->hosts[actor] == self->host;
+}
+
+static void spawn(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
+{
+    child_t *child = &self->children[actor];
+    message_spawn_t spawn = { actor, ++child->incarnation };
+
+    ASSERT(child->state == CHILD_DOWN || child->state == CHILD_WAITING);
+    child->state = CHILD_RUNNING;
+    child->killed_by_us = 0;
+    self->running++;
+    outbox_push(outbox, PORT_PROCESS, MESSAGE_spawn, &spawn);
+}
+
+static void push_signal(supervisor_t *self, actor_id_t actor, bool hard, outbox_t *outbox)
+{
+    message_signal_t signal = { actor, self->children[actor].incarnation, hard };
+
+    outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &signal);
+}
+
+/* A process that must not live. It is ours to restart, and nobody is charged for it. */
+static void put_down(supervisor_t *self, actor_id_t actor, const char *reason, size_t bytes,
+                     outbox_t *outbox)
+{
+    child_t *child = &self->children[actor];
+
+    if (child->killed_by_us)
+        return; /* it is on its way */
+    LOG(WARN, "SUPERVISOR-KILL actor=%s incarnation=%u reason=\"%.*s\"", self->names[actor],
+        child->incarnation, (int)bytes, reason);
+    child->killed_by_us = 1;
+    push_signal(self, actor, true, outbox);
+}
+
+/* ---- children ------------------------------------------------------------------------------------------------ */
+
+/* When the next life may begin, or DEGRADED. */
+static void plan_restart(supervisor_t *self, actor_id_t actor)
+{
+    child_t *child = &self->children[actor];
+    uint32_t recent = 0;
+    uint64_t wait = 0;
+
+    for (uint32_t i = 0; i < SUPERVISOR_RESTARTS_MAX; i++)
+        recent += i < child->restart_count && child->restarts_ms[i] + SUPERVISOR_WINDOW_MS > self->now_ms;
+    if (recent == SUPERVISOR_RESTARTS_MAX) {
+        child->state = CHILD_DEGRADED;
+        LOG(ERROR, "SUPERVISOR-DEGRADED actor=%s restarts=%u window_ms=%u: it stays down",
+            self->names[actor], recent, SUPERVISOR_WINDOW_MS);
+        return;
+    }
+    if (recent > 0)
+        wait = UINT64_C(50) << recent;
+    child->spawn_at_ms = self->now_ms + (wait < SUPERVISOR_BACKOFF_MS_MAX ? wait : SUPERVISOR_BACKOFF_MS_MAX);
+    child->restarts_ms[child->restart_count++ % SUPERVISOR_RESTARTS_MAX] = self->now_ms;
+    child->state = CHILD_WAITING;
+}
+
+static const char *cause_text(uint8_t cause)
+{
+    static const char *const texts[] = { "ended", "failed", "crashed", "was killed from outside",
+                                         "was killed by its supervisor" };
+
+    return cause < COUNT_OF(texts) ? texts[cause] : "ended";
+}
+
+static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    const message_reaped_t *m = envelope->body;
+    child_t *child;
+    message_exited_t exited = { m->actor, m->incarnation, m->cause };
+
+    if (!is_child(self, m->actor) || self->children[m->actor].state != CHILD_RUNNING ||
+        self->children[m->actor].incarnation != m->incarnation)
+        return FAIL(STATUS_UNEXPECTED, "actor %u life %u was not running", m->actor, m->incarnation);
+    child = &self->children[m->actor];
+    if (child->killed_by_us)
+        exited.cause = EXIT_KILLED_BY_US;
+    self->running--;
+    if (self->state == UP)
+        LOG(WARN, "SUPERVISOR-EXITED actor=%s incarnation=%u %s code=%u", self->names[m->actor],
+            m->incarnation, cause_text(exited.cause), m->code);
+    for (uint32_t actor = 0; actor < self->actor_count; actor++)
+        if (actor != m->actor && actor != self->id && outbox_is_up(outbox, (actor_id_t)actor))
+            outbox_push(outbox, (actor_id_t)actor, MESSAGE_exited, &exited);
+    if (self->state == UP) {
+        plan_restart(self, m->actor);
+        if (child->state == CHILD_WAITING && child->spawn_at_ms <= self->now_ms)
+            spawn(self, m->actor, outbox);
+        return STATUS_OK;
+    }
+    child->state = CHILD_DOWN;
+    if (self->running == 0) {
+        message_signal_t self_end = { self->id, 0, 0 };
+
+        self->state = STOPPED;
+        outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &self_end);
+    }
+    return STATUS_OK;
+}
+
+static status_t on_kill(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    const message_kill_t *m = envelope->body;
+
+    if (!is_child(self, m->actor))
+        return FAIL(STATUS_UNEXPECTED, "actor %u is not a child of this host", m->actor);
+    if (self->children[m->actor].state != CHILD_RUNNING ||
+        self->children[m->actor].incarnation != m->incarnation)
+        self->stale_kills++; /* it exited by itself meanwhile */
+    else
+        put_down(self, m->actor, m->reason.data, m->reason.count, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_stalled(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    const message_stalled_t *m = envelope->body;
+    static const char reason[] = "its progress word stands still";
+
+    if (is_child(self, m->actor) && self->children[m->actor].state == CHILD_RUNNING &&
+        self->children[m->actor].incarnation == m->incarnation &&
+        m->still_ms >= SUPERVISOR_STALLED_MS_MAX)
+        put_down(self, m->actor, reason, sizeof(reason) - 1, outbox);
+    return STATUS_OK;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------- */
+
+static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    const message_tick_t *m = envelope->body;
+
+    self->now_ms = m->now_ms;
+    for (uint32_t actor = 0; actor < self->actor_count; actor++) {
+        const child_t *child = &self->children[actor];
+
+        if (!is_child(self, (actor_id_t)actor))
+            continue;
+        if (!self->started ||
+            (child->state == CHILD_WAITING && child->spawn_at_ms <= self->now_ms))
+            spawn(self, (actor_id_t)actor, outbox);
+    }
+    self->started = 1;
+    return STATUS_OK;
+}
+
+static status_t on_tick_stopping(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    const message_tick_t *m = envelope->body;
+
+    self->now_ms = m->now_ms;
+    if (self->now_ms < self->kill_at_ms)
+        return STATUS_OK;
+    for (uint32_t actor = 0; actor < self->actor_count; actor++)
+        if (is_child(self, (actor_id_t)actor) && self->children[actor].state == CHILD_RUNNING)
+            push_signal(self, (actor_id_t)actor, true, outbox);
+    self->kill_at_ms = UINT64_MAX;
+    return STATUS_OK;
+}
+
+static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    message_signal_t self_end = { self->id, 0, 0 };
+
+    (void)envelope;
+    self->state = STOPPING;
+    self->kill_at_ms = self->now_ms + SUPERVISOR_GRACE_MS;
+    for (uint32_t actor = 0; actor < self->actor_count; actor++) {
+        if (!is_child(self, (actor_id_t)actor))
+            continue;
+        if (self->children[actor].state == CHILD_RUNNING)
+            push_signal(self, (actor_id_t)actor, false, outbox);
+        else
+            self->children[actor].state = CHILD_DOWN;
+    }
+    if (self->running == 0) {
+        self->state = STOPPED;
+        outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &self_end);
+    }
+    return STATUS_OK;
+}
+
+/* An EXITED from another host's supervisor: its children are none of ours. Mailboxes are for tools. */
+static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    (void)arg;
+    (void)envelope;
+    (void)outbox;
+    return STATUS_OK;
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------------- */
+
+static const actor_rule_t rules[] = {
+    { UP, MESSAGE_tick, on_tick, BIT(UP) },
+    { STOPPING, MESSAGE_tick, on_tick_stopping, BIT(STOPPING) },
+    { UP, MESSAGE_reaped, on_reaped, BIT(UP) },
+    { STOPPING, MESSAGE_reaped, on_reaped, BIT(STOPPING) | BIT(STOPPED) },
+    { UP, MESSAGE_kill, on_kill, BIT(UP) },
+    { UP, MESSAGE_stalled, on_stalled, BIT(UP) },
+    { UP, MESSAGE_stop, on_stop, BIT(STOPPING) | BIT(STOPPED) },
+    { UP, MESSAGE_joined, on_nothing, BIT(UP) },
+    { UP, MESSAGE_exited, on_nothing, BIT(UP) },
+    { UP, MESSAGE_mailboxes, on_nothing, BIT(UP) },
+};
+
+static const actor_refusal_t refusals[] = {
+    { STOPPED, MESSAGE_reaped, "all children are down" },
+    { ACTOR_STATE_ANY, MESSAGE_tick, "it has stopped" },
+    { ACTOR_STATE_ANY, MESSAGE_kill, "everything is stopping" },
+    { ACTOR_STATE_ANY, MESSAGE_stalled, "everything is stopping" },
+    { ACTOR_STATE_ANY, MESSAGE_stop, "everything is stopping" },
+    { ACTOR_STATE_ANY, MESSAGE_joined, "everything is stopping" },
+    { ACTOR_STATE_ANY, MESSAGE_exited, "everything is stopping" },
+    { ACTOR_STATE_ANY, MESSAGE_mailboxes, "everything is stopping" },
+};
+
+static uint8_t state_of(const void *arg)
+{
+    return ((const supervisor_t *)arg)->state;
+}
+
+child_state_t supervisor_child(const void *arg, actor_id_t actor, incarnation_t *incarnation)
+{
+    const supervisor_t *self = arg;
+
+    ASSERT(actor < self->actor_count);
+    *incarnation = self->children[actor].incarnation;
+    return (child_state_t)self->children[actor].state;
+}
+
+static void plan(void *arg, outbox_t *outbox)
+{
+    (void)arg; /* it asks nobody for anything */
+    (void)outbox;
+}
+
+static void check(const void *arg)
+{
+    const supervisor_t *self = arg;
+    uint32_t running = 0;
+
+    for (uint32_t actor = 0; actor < self->actor_count; actor++) {
+        running += self->children[actor].state == CHILD_RUNNING;
+        ASSERT(self->children[actor].state == CHILD_DOWN || is_child(self, (actor_id_t)actor));
+    }
+    ASSERT(running == self->running);
+    ASSERT(self->state != STOPPED || running == 0);
+}
+
+static status_t init(void *arg, const actor_birth_t *birth)
+{
+    supervisor_t *self = arg;
+    const topology_t *topology = birth->topology;
+
+    memset(self, 0, sizeof(*self));
+    self->id = birth->id;
+    self->actor_count = topology->actor_count;
+    self->host = topology->actors[birth->id].host;
+    for (uint32_t actor = 0; actor < self->actor_count; actor++) {
+        self->hosts[actor] = topology->actors[actor].host;
+        memcpy(self->names[actor], topology->actors[actor].name, ACTOR_NAME_BYTES_MAX);
+    }
+    return STATUS_OK;
+}
+
+const actor_type_t supervisor_type = {
+    .kind = ACTOR_SUPERVISOR,
+    .state_bytes = sizeof(supervisor_t),
+    .init = init,
+    .plan = plan,
+    .state = state_of,
+    .check = check,
+    .table = { state_names, SUPERVISOR_STATES, rules, COUNT_OF(rules), refusals, COUNT_OF(refusals) },
+};
