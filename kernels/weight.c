@@ -157,7 +157,7 @@ double weight_value(const weight_t *weight, uint32_t row, uint32_t column)
         return (double)format_e4m3_decode(data[column]) * (double)scale_value(weight, row, column);
     case WEIGHT_MXFP4:
     case WEIGHT_NVFP4:
-        single = format_e2m1_decode(data[column / 2] >> (column % 2 ? 4 : 0));
+        single = format_e2m1_decode((uint8_t)(data[column / 2] >> (column % 2 ? 4 : 0)));
         return (double)single * (double)scale_value(weight, row, column) *
                (double)weight->scale_second;
     default:
@@ -246,7 +246,7 @@ void weight_mxfp4_to_fp8(const weight_t *weight, uint8_t *codes, uint8_t *scales
             uint8_t *scale =
                 &scales[(size_t)(r / FORMAT_WEIGHT_BLOCK) * wide + c / FORMAT_WEIGHT_BLOCK];
             const uint8_t *data = (const uint8_t *)weight->data + r * weight->row_bytes;
-            float value = format_e2m1_decode(data[c / 2] >> (c % 2 ? 4 : 0)), moved;
+            float value = format_e2m1_decode((uint8_t)(data[c / 2] >> (c % 2 ? 4 : 0))), moved;
             int code, shift;
 
             if (r % FORMAT_WEIGHT_BLOCK == 0 && c % FORMAT_WEIGHT_BLOCK == 0) {

@@ -1,0 +1,98 @@
+/* lanes_avx512.h - sixteen lanes in one AVX-512 register. Included by lanes.h only. */
+#ifndef KERNELS_LANES_LANES_AVX512_H
+#define KERNELS_LANES_LANES_AVX512_H
+
+typedef __m512 lanes_t;
+
+LANES_INLINE lanes_t lanes_set(float x)
+{
+    return _mm512_set1_ps(x);
+}
+LANES_INLINE lanes_t lanes_zero(void)
+{
+    return _mm512_setzero_ps();
+}
+LANES_INLINE lanes_t lanes_load(const float *source)
+{
+    return _mm512_loadu_ps(source);
+}
+LANES_INLINE void lanes_store(float *target, lanes_t x)
+{
+    _mm512_storeu_ps(target, x);
+}
+LANES_INLINE lanes_t lanes_fma(lanes_t a, lanes_t b, lanes_t c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+LANES_INLINE lanes_t lanes_add(lanes_t a, lanes_t b)
+{
+    return _mm512_add_ps(a, b);
+}
+LANES_INLINE lanes_t lanes_sub(lanes_t a, lanes_t b)
+{
+    return _mm512_sub_ps(a, b);
+}
+LANES_INLINE lanes_t lanes_mul(lanes_t a, lanes_t b)
+{
+    return _mm512_mul_ps(a, b);
+}
+LANES_INLINE lanes_t lanes_div(lanes_t a, lanes_t b)
+{
+    return _mm512_div_ps(a, b);
+}
+LANES_INLINE lanes_t lanes_sqrt(lanes_t a)
+{
+    return _mm512_sqrt_ps(a);
+}
+LANES_INLINE lanes_t lanes_max(lanes_t a, lanes_t b)
+{
+    return _mm512_max_ps(a, b);
+}
+LANES_INLINE lanes_t lanes_min(lanes_t a, lanes_t b)
+{
+    return _mm512_min_ps(a, b);
+}
+LANES_INLINE lanes_t lanes_less(lanes_t a, lanes_t b, lanes_t x, lanes_t y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+LANES_INLINE lanes_t lanes_exp2i(lanes_t n)
+{
+    __m512i exponent = _mm512_add_epi32(_mm512_cvttps_epi32(n), _mm512_set1_epi32(127));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(exponent, 23));
+}
+LANES_INLINE lanes_t lanes_load_bf16(const uint16_t *source)
+{
+    __m512i bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)source));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+}
+LANES_INLINE lanes_t lanes_load_fp8(const uint8_t *source)
+{
+    __m256i codes = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)source));
+    __m256i half = _mm256_srai_epi16(_mm256_slli_epi16(codes, 8), 1);
+    return _mm512_cvtph_ps(_mm256_and_si256(half, _mm256_set1_epi16((short)0xBF80)));
+}
+LANES_INLINE void lanes_load_fp4(const uint8_t *source, lanes_t *low, lanes_t *high)
+{
+    const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f,
+                                         -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
+    __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)source));
+    *low = _mm512_permutexvar_ps(codes, values); /* the index is taken modulo 16 */
+    *high = _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), values);
+}
+LANES_INLINE float lanes_sum(lanes_t x)
+{
+    __m256 a = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 b = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_add_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
+}
+LANES_INLINE float lanes_max_all(lanes_t x)
+{
+    __m256 a = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+    return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+}
+
+#endif

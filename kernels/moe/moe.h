@@ -1,0 +1,64 @@
+/* moe.h - choosing experts, their activation, and the sum of their answers.
+ *
+ *   router: s = sqrt(softplus(logit)); by score: the k largest of s + bias, ties to the lower id;
+ * by token id: the table's row. weight = s / (sum of the chosen s, in ascending id) * scale (not
+ * divided where norm is off) swiglu: g = min(gate, limit); v = clamp(up, -limit, limit); z = (g *
+ * sigmoid(g)) * v combine: y = sum over the chosen in ascending id of weight * answer (fma from 0),
+ * then + the shared expert's answer The chosen stand in ascending id; `order` keeps the order of
+ * choice for traces. A table row may name an expert twice.
+ */
+#ifndef KERNELS_MOE_MOE_H
+#define KERNELS_MOE_MOE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MOE_CHOSEN_MAX = 64 };
+
+typedef struct {
+    uint32_t rows;
+    uint32_t experts;
+    uint32_t chosen_count; /* k */
+    bool normalize;
+    float scale;
+    const float *logits;   /* [rows, experts]; becomes s */
+    const float *bias;     /* [experts], or NULL: `fixed` says */
+    const uint32_t *fixed; /* [rows, k] */
+    float *scores;         /* [rows, experts]: s */
+    uint32_t *chosen;      /* [rows, k], ascending */
+    uint32_t *order;       /* [rows, k]: the same in order of choice */
+    float *weights;        /* [rows, k], of chosen */
+    float *margin; /* [rows]: last taken minus best left, +inf if none is left or `fixed`; may be
+                      NULL */
+} moe_route_t;
+
+typedef struct {
+    uint32_t rows;
+    uint32_t width;
+    size_t stride;     /* of gate and up; z is dense */
+    const float *gate; /* [rows, width] */
+    const float *up;
+    float limit;
+    float *z; /* [rows, width] */
+} swiglu_t;
+
+typedef struct {
+    uint32_t rows;
+    uint32_t channels;
+    uint32_t chosen_count;
+    const float *weights; /* [rows, k] */
+    const float *answers; /* [rows, k, channels] */
+    const float *shared;  /* [rows, channels] */
+    size_t y_stride;
+    float *y; /* [rows, channels] */
+} moe_combine_t;
+
+void moe_route_ref(const moe_route_t *p);
+void swiglu_ref(const swiglu_t *p);
+void moe_combine_ref(const moe_combine_t *p);
+
+/* Shared by all forms: choice and weights of row m, once its scores stand. */
+void moe_choose(const moe_route_t *p, uint32_t m);
+
+#endif

@@ -1,0 +1,51 @@
+/* operators.h - the table of operators, one per instruction set; the reference forms are a table
+ * too.
+ *
+ * Every table computes the same bits (tests/kernels/test_operators.c). Which one runs is decided at
+ * run time, from the machine (kernels/isa.h): a build never depends on where it was built.
+ * Operators do not allocate, block or keep state.
+ */
+#ifndef KERNELS_OPERATORS_H
+#define KERNELS_OPERATORS_H
+
+#include "kernels/attention/attention.h"
+#include "kernels/compressor/compressor.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/hyper/hyper.h"
+#include "kernels/indexer/indexer.h"
+#include "kernels/isa.h"
+#include "kernels/moe/moe.h"
+#include "kernels/norm/rmsnorm.h"
+#include "kernels/rope/rope.h"
+
+/*    name              parameters */
+#define OPERATOR_TABLE(O)                                                                          \
+    O(gemm, gemm_t)                                                                                \
+    O(rmsnorm, rmsnorm_t)                                                                          \
+    O(rope, rope_t)                                                                                \
+    O(hyper_mix, hyper_mix_t)                                                                      \
+    O(hyper_read, hyper_read_t)                                                                    \
+    O(hyper_write, hyper_write_t)                                                                  \
+    O(compressor_fold, compressor_fold_t)                                                          \
+    O(compressor_overlap, compressor_overlap_t)                                                    \
+    O(indexer_score, indexer_score_t)                                                              \
+    O(attention_tile, attention_tile_t)                                                            \
+    O(attention_finish, attention_finish_t)                                                        \
+    O(moe_route, moe_route_t)                                                                      \
+    O(swiglu, swiglu_t)                                                                            \
+    O(moe_combine, moe_combine_t)
+
+typedef struct {
+#define OPERATOR_FIELD(name, parameters) void (*name)(const parameters *p);
+    OPERATOR_TABLE(OPERATOR_FIELD)
+#undef OPERATOR_FIELD
+} operators_t;
+
+/* The meaning: plain loops. */
+extern const operators_t operators_ref;
+/* The table of a level; asserts that the machine has it. */
+const operators_t *operators_at(isa_t isa);
+/* The best that this machine has, within isa_cap_set. */
+const operators_t *operators(void);
+
+#endif

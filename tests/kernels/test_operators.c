@@ -1,0 +1,461 @@
+/* test_operators.c - every form of every operator computes the bits of its reference, at the edges
+ * of its shapes.
+ *
+ * One table. A row builds inputs from a seed (values that repeat with no shape's period), runs one
+ * operator through a table of forms and leaves its outputs in a buffer; the buffer of every
+ * instruction set must equal the reference's, bit for bit. Accuracy is looked at where a form
+ * cannot vouch for itself: tests/kernels/test_units.c and tests/golden.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/format.h"
+#include "kernels/operators.h"
+#include "runtime/base/random.h"
+
+enum { FLOATS_MAX = 1 << 19 };
+
+typedef struct {
+    random_t random;
+    const uint32_t *shape;
+    float *out; /* what is compared */
+    size_t out_used;
+    float *memory; /* inputs */
+    size_t used;
+} bench_t;
+
+static float *floats(bench_t *b, size_t count, float scale)
+{
+    float *x = b->memory + b->used;
+
+    b->used += (count + 15) / 16 * 16;
+    assert_true(b->used <= FLOATS_MAX);
+    for (size_t i = 0; i < count; i++)
+        x[i] = ((float)random_unit(&b->random) * 2.0f - 1.0f) * scale;
+    return x;
+}
+
+static float *outputs(bench_t *b, size_t count)
+{
+    float *x = b->out + b->out_used;
+
+    b->out_used += count;
+    assert_true(b->out_used <= FLOATS_MAX);
+    return x;
+}
+
+static void fill_codes(bench_t *b, uint8_t *codes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        codes[i] = (uint8_t)random_next(&b->random);
+        if ((codes[i] & 0x7f) == 0x7f)
+            codes[i] = 0;
+    }
+}
+
+/* shape: rows, outputs, inputs, weight form */
+static void run_gemm(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], outputs_count = b->shape[1], inputs = b->shape[2];
+    weight_form_t form = (weight_form_t)b->shape[3];
+    uint8_t *data = (uint8_t *)floats(b, (size_t)outputs_count * inputs, 1.0f);
+    uint8_t *scale = (uint8_t *)floats(b, (size_t)outputs_count * (inputs / 16 + 1), 1.0f);
+    bool e8m0 = form == WEIGHT_FP8_E8M0 || form == WEIGHT_MXFP4, fp8_float = form == WEIGHT_FP8_F32;
+
+    if (form == WEIGHT_BF16)
+        for (size_t i = 0; i < (size_t)outputs_count * inputs; i++) {
+            uint16_t code = format_bf16_encode((float)random_unit(&b->random) - 0.5f);
+            memcpy(data + 2 * i, &code, sizeof(code));
+        }
+    else if (form != WEIGHT_F32)
+        fill_codes(b, data, (size_t)outputs_count * inputs);
+    for (size_t i = 0; !fp8_float && i < (size_t)outputs_count * (inputs / 16 + 1); i++)
+        scale[i] = (uint8_t)((e8m0 ? 120 : 0x20) + random_below(&b->random, 12));
+
+    bool scaled = form != WEIGHT_F32 && form != WEIGHT_BF16;
+    weight_t weight = weight_view(form, outputs_count, inputs, data, scaled ? scale : NULL,
+                                  form == WEIGHT_NVFP4 ? 0.37f : 1.0f);
+    gemm_matrix_t matrix;
+    void *packed = aligned_alloc(64, gemm_pack_bytes(&weight));
+    assert_int_equal(gemm_pack(&weight, packed, &matrix), STATUS_OK);
+    o->gemm(&(gemm_t){rows, inputs + 3, outputs_count, floats(b, (size_t)rows * (inputs + 3), 1.0f),
+                      &matrix, 0, gemm_panels(outputs_count),
+                      outputs(b, (size_t)rows * outputs_count)});
+    free(packed);
+}
+
+/* shape: rows, count, weighted */
+static void run_rmsnorm(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], count = b->shape[1];
+    o->rmsnorm(&(rmsnorm_t){
+        rows, count, count + 1, count, floats(b, (size_t)rows * (count + 1), 3.0f),
+        b->shape[2] ? floats(b, count, 1.0f) : NULL, 1e-6f, outputs(b, (size_t)rows * count)});
+}
+
+/* shape: rows, heads, channels, pairs, inverse */
+static void run_rope(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], heads = b->shape[1], channels = b->shape[2], pairs = b->shape[3];
+    size_t count = (size_t)rows * heads * channels;
+    float *x = outputs(b, count), *turns = floats(b, (size_t)rows * 2 * pairs, 1.0f);
+
+    memcpy(x, floats(b, count, 2.0f), count * sizeof(float));
+    o->rope(&(rope_t){rows, heads, channels, pairs, (size_t)heads * channels, b->shape[4] != 0,
+                      turns, x});
+}
+
+/* shape: rows, streams, hidden, rounds */
+static void run_hyper_mix(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], s = b->shape[1], hidden = b->shape[2], rounds = b->shape[3];
+    uint32_t width = rounds ? (2 + s) * s : s;
+    hyper_mix_t p = {rows, s, hidden, rounds, .norm_eps = 1e-6f, .eps = 1e-6f};
+
+    p.x = floats(b, (size_t)rows * s * hidden, 1.0f);
+    p.raw = floats(b, (size_t)rows * width, 4.0f);
+    p.base = floats(b, width, 1.0f);
+    p.scale = floats(b, 3, 1.0f);
+    p.pre = outputs(b, (size_t)rows * s);
+    p.post = outputs(b, rounds ? (size_t)rows * s : 0);
+    p.comb = outputs(b, rounds ? (size_t)rows * s * s : 0);
+    o->hyper_mix(&p);
+}
+
+/* shape: rows, streams, hidden */
+static void run_hyper_read(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], s = b->shape[1], hidden = b->shape[2];
+    o->hyper_read(&(hyper_read_t){rows, s, hidden, floats(b, (size_t)rows * s * hidden, 1.0f),
+                                  floats(b, (size_t)rows * s, 1.0f),
+                                  outputs(b, (size_t)rows * hidden)});
+}
+
+static void run_hyper_write(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], s = b->shape[1], hidden = b->shape[2];
+    size_t count = (size_t)rows * s * hidden;
+    float *x = outputs(b, count);
+
+    memcpy(x, floats(b, count, 1.0f), count * sizeof(float));
+    o->hyper_write(&(hyper_write_t){rows, s, hidden, floats(b, (size_t)rows * hidden, 1.0f),
+                                    floats(b, (size_t)rows * s, 1.0f),
+                                    floats(b, (size_t)rows * s * s, 1.0f), x});
+}
+
+/* shape: channels, tokens */
+static void run_compressor_fold(const operators_t *o, bench_t *b)
+{
+    uint32_t w = b->shape[0];
+    float *state = outputs(b, 3 * (size_t)w);
+
+    for (uint32_t c = 0; c < w; c++)
+        state[c] = -INFINITY;
+    memset(state + w, 0, 2 * (size_t)w * sizeof(float));
+    for (uint32_t i = 0; i < b->shape[1]; i++) {
+        const float *value = floats(b, w, 2.0f), *score = floats(b, w, 9.0f);
+        o->compressor_fold(&(compressor_fold_t){w, value, score, state, state + w, state + 2 * w});
+    }
+}
+
+static void run_compressor_overlap(const operators_t *o, bench_t *b)
+{
+    compressor_overlap_t p = {.channels = b->shape[0], .tokens = b->shape[1]};
+
+    for (uint32_t i = 0; i < p.tokens; i++) {
+        p.values[i] = floats(b, p.channels, 2.0f);
+        p.scores[i] = floats(b, p.channels, 9.0f);
+    }
+    p.entry = outputs(b, p.channels);
+    o->compressor_overlap(&p);
+}
+
+/* shape: queries, heads, entries */
+static void run_indexer_score(const operators_t *o, bench_t *b)
+{
+    uint32_t queries = b->shape[0], heads = b->shape[1], entries = b->shape[2];
+    o->indexer_score(&(indexer_score_t){queries, heads, entries, entries + 5, entries,
+                                        floats(b, (size_t)queries * heads, 1.0f),
+                                        floats(b, (size_t)queries * heads * (entries + 5), 1.0f),
+                                        outputs(b, (size_t)queries * entries)});
+}
+
+/* shape: queries, heads, channels, rows of the first tile, rows of the second */
+static void run_attention(const operators_t *o, bench_t *b)
+{
+    uint32_t queries = b->shape[0], heads = b->shape[1], channels = b->shape[2];
+    size_t lines = (size_t)queries * heads;
+    attention_tile_t p = {.queries = queries,
+                          .heads = heads,
+                          .channels = channels,
+                          .scale = 0.3f,
+                          .q_stride = (size_t)heads * channels};
+    uint64_t visible[64];
+    uint8_t places[ATTENTION_TILE];
+
+    p.q = floats(b, lines * channels, 2.0f);
+    p.max = outputs(b, lines);
+    p.sum = outputs(b, lines);
+    p.out = outputs(b, lines * channels);
+    p.visible = visible;
+    p.places = places;
+    p.workspace = floats(b, attention_workspace(queries, heads, channels), 0.0f);
+    for (size_t i = 0; i < lines; i++)
+        p.max[i] = -INFINITY;
+    for (int tile = 0; tile < 2; tile++) {
+        p.rows = b->shape[3 + tile];
+        float *values = floats(b, (size_t)p.rows * channels, 2.0f);
+        float *keys = floats(b, (size_t)gemm_panels(p.rows) * GEMM_PANEL * channels, 0.0f);
+        attention_keys(values, p.rows, channels, keys);
+        p.values = values;
+        p.keys = keys;
+        for (uint32_t i = 0; i < p.rows; i++)
+            places[i] = (uint8_t)(i + ATTENTION_TILE - p.rows);
+        for (uint32_t m = 0; m < queries;
+             m++) /* in the second tile one query in three sees nothing */
+            visible[m] = tile && m % 3 == 2 ? 0 : random_next(&b->random) | 1;
+        o->attention_tile(&p);
+    }
+    o->attention_finish(&(attention_finish_t){queries, heads, channels, floats(b, heads, 3.0f),
+                                              p.max, p.sum, p.out});
+}
+
+/* shape: rows, experts, chosen, by token id */
+static void run_moe_route(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2], ids[256];
+    moe_route_t p = {
+        .rows = rows, .experts = experts, .chosen_count = k, .normalize = true, .scale = 1.5f};
+
+    for (uint32_t i = 0; i < rows * k; i++)
+        ids[i] = (uint32_t)random_below(&b->random, experts);
+    p.logits = floats(b, (size_t)rows * experts, 6.0f);
+    p.bias = b->shape[3] ? NULL : floats(b, experts, 0.5f);
+    p.fixed = ids;
+    p.scores = outputs(b, (size_t)rows * experts);
+    p.chosen = (uint32_t *)(void *)outputs(b, (size_t)rows * k);
+    p.order = (uint32_t *)(void *)outputs(b, (size_t)rows * k);
+    p.weights = outputs(b, (size_t)rows * k);
+    p.margin = outputs(b, rows);
+    o->moe_route(&p);
+}
+
+/* shape: rows, width */
+static void run_swiglu(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], width = b->shape[1];
+    const float *joined = floats(b, 2 * (size_t)rows * width, 15.0f);
+    o->swiglu(&(swiglu_t){rows, width, 2 * (size_t)width, joined, joined + width, 10.0f,
+                          outputs(b, (size_t)rows * width)});
+}
+
+/* shape: rows, channels, chosen */
+static void run_moe_combine(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], channels = b->shape[1], k = b->shape[2];
+    o->moe_combine(&(moe_combine_t){rows, channels, k, floats(b, (size_t)rows * k, 1.0f),
+                                    floats(b, (size_t)rows * k * channels, 1.0f),
+                                    floats(b, (size_t)rows * channels, 1.0f), channels,
+                                    outputs(b, (size_t)rows * channels)});
+}
+
+typedef struct {
+    const char *name;
+    void (*run)(const operators_t *o, bench_t *b);
+    uint32_t shapes[12][5]; /* up to the first that starts with 0 */
+} row_t;
+
+static const row_t table[] = {
+    {"gemm f32",
+     run_gemm,
+     {{1, 1, 1, WEIGHT_F32},
+      {1, 127, 129, WEIGHT_F32},
+      {2, 17, 128, WEIGHT_F32},
+      {7, 31, 127, WEIGHT_F32},
+      {8, 48, 256, WEIGHT_F32},
+      {9, 130, 257, WEIGHT_F32},
+      {25, 33, 96, WEIGHT_F32}}},
+    {"gemm bf16",
+     run_gemm,
+     {{1, 129, 129, WEIGHT_BF16},
+      {3, 16, 64, WEIGHT_BF16},
+      {8, 49, 128, WEIGHT_BF16},
+      {17, 15, 300, WEIGHT_BF16}}},
+    {"gemm fp8 e8m0",
+     run_gemm,
+     {{1, 200, 256, WEIGHT_FP8_E8M0},
+      {5, 129, 130, WEIGHT_FP8_E8M0},
+      {8, 127, 127, WEIGHT_FP8_E8M0},
+      {16, 256, 128, WEIGHT_FP8_E8M0}}},
+    {"gemm fp8 float", run_gemm, {{1, 16, 128, WEIGHT_FP8_F32}, {11, 140, 200, WEIGHT_FP8_F32}}},
+    {"gemm mxfp4",
+     run_gemm,
+     {{1, 128, 64, WEIGHT_MXFP4},
+      {1, 129, 32, WEIGHT_MXFP4},
+      {8, 24, 96, WEIGHT_MXFP4},
+      {13, 65, 160, WEIGHT_MXFP4}}},
+    {"gemm nvfp4", run_gemm, {{1, 130, 48, WEIGHT_NVFP4}, {9, 64, 128, WEIGHT_NVFP4}}},
+    {"rmsnorm",
+     run_rmsnorm,
+     {{1, 1, 1}, {3, 15, 0}, {2, 16, 1}, {2, 17, 1}, {5, 512, 0}, {1, 1023, 1}}},
+    {"rope", run_rope, {{1, 1, 64, 32, 0}, {3, 2, 128, 32, 1}, {2, 5, 70, 7, 0}, {1, 1, 2, 1, 1}}},
+    {"hyper mix",
+     run_hyper_mix,
+     {{1, 4, 64, 20}, {16, 4, 17, 20}, {17, 4, 32, 1}, {15, 2, 8, 3}, {2, 8, 8, 2}, {5, 4, 32, 0}}},
+    {"hyper read", run_hyper_read, {{1, 4, 64}, {3, 2, 17}, {2, 8, 15}}},
+    {"hyper write", run_hyper_write, {{1, 4, 64}, {3, 2, 17}, {2, 8, 15}}},
+    {"compressor fold", run_compressor_fold, {{1, 1}, {17, 3}, {128, 128}}},
+    {"compressor overlap", run_compressor_overlap, {{1, 4}, {65, 8}, {128, 8}, {63, 4}}},
+    {"indexer score", run_indexer_score, {{1, 1, 1}, {2, 8, 33}, {3, 2, 64}}},
+    {"attention",
+     run_attention,
+     {{1, 1, 16, 1, 64},
+      {3, 2, 128, 63, 17},
+      {16, 8, 64, 64, 15},
+      {5, 3, 512, 16, 1},
+      {1, 64, 128, 33, 64}}},
+    {"moe route",
+     run_moe_route,
+     {{1, 8, 2, 0}, {5, 12, 3, 0}, {3, 4, 4, 0}, {17, 33, 6, 1}, {2, 1, 1, 0}}},
+    {"swiglu", run_swiglu, {{1, 1}, {3, 31}, {2, 128}}},
+    {"moe combine", run_moe_combine, {{1, 64, 2}, {3, 33, 6}, {2, 15, 1}}},
+};
+
+static size_t run_row(const row_t *row, const operators_t *o, const uint32_t *shape, float *out,
+                      float *memory)
+{
+    bench_t b = {.shape = shape, .out = out, .memory = memory};
+
+    random_init(&b.random, 7);
+    row->run(o, &b);
+    return b.out_used;
+}
+
+static void compare(const row_t *row, const uint32_t *shape, isa_t isa, float *memory)
+{
+    float *want = calloc(FLOATS_MAX, sizeof(float)), *found = calloc(FLOATS_MAX, sizeof(float));
+    size_t count = run_row(row, &operators_ref, shape, want, memory);
+
+    run_row(row, operators_at(isa), shape, found, memory);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t a, b;
+        memcpy(&a, want + i, sizeof(a));
+        memcpy(&b, found + i, sizeof(b));
+        if (a != b)
+            fail_msg("%s %s at %u x %u x %u x %u: output %zu is %.9g (%08x), not %.9g (%08x)",
+                     row->name, isa_name(isa), shape[0], shape[1], shape[2], shape[3], i,
+                     (double)found[i], b, (double)want[i], a);
+    }
+    free(want);
+    free(found);
+}
+
+static void test_every_form_has_the_bits_of_the_reference(void **state)
+{
+    float *memory = aligned_alloc(64, FLOATS_MAX * sizeof(float));
+
+    (void)state;
+    isa_cap_set(ISA_AVX512);
+    for (isa_t isa = ISA_SCALAR; isa <= isa_level(); isa++)
+        for (size_t r = 0; r < COUNT_OF(table); r++)
+            for (int i = 0; i < 12 && table[r].shapes[i][0]; i++)
+                compare(&table[r], table[r].shapes[i], isa, memory);
+    free(memory);
+}
+
+/* The same row alone, and among others, at any place: the same bits. */
+static void test_gemm_rows_do_not_see_each_other(void **state)
+{
+    enum { ROWS = 37, OUTPUTS = 75, INPUTS = 160 };
+    float *x = malloc(ROWS * INPUTS * sizeof(float)), *w = malloc(OUTPUTS * INPUTS * sizeof(float));
+    float *all = malloc(ROWS * OUTPUTS * sizeof(float)), one[OUTPUTS];
+    random_t random;
+
+    (void)state;
+    random_init(&random, 3);
+    for (int i = 0; i < ROWS * INPUTS; i++)
+        x[i] = (float)random_unit(&random) - 0.5f;
+    for (int i = 0; i < OUTPUTS * INPUTS; i++)
+        w[i] = (float)random_unit(&random) - 0.5f;
+    weight_t weight = weight_view(WEIGHT_F32, OUTPUTS, INPUTS, w, NULL, 1.0f);
+    void *packed = aligned_alloc(64, gemm_pack_bytes(&weight));
+    gemm_matrix_t matrix;
+    assert_int_equal(gemm_pack(&weight, packed, &matrix), STATUS_OK);
+    operators()->gemm(&(gemm_t){ROWS, INPUTS, OUTPUTS, x, &matrix, 0, gemm_panels(OUTPUTS), all});
+    for (int m = 0; m < ROWS; m++) {
+        operators()->gemm(
+            &(gemm_t){1, INPUTS, OUTPUTS, x + m * INPUTS, &matrix, 0, gemm_panels(OUTPUTS), one});
+        assert_memory_equal(one, all + m * OUTPUTS, sizeof(one));
+    }
+    free(packed);
+    free(x);
+    free(w);
+    free(all);
+}
+
+static void test_gemm_refuses_weights_that_are_not_numbers(void **state)
+{
+    uint8_t codes[16 * 4] = {0}, scale = 127, packed[4096] __attribute__((aligned(64)));
+    weight_t weight = weight_view(WEIGHT_FP8_E8M0, 4, 16, codes, &scale, 1.0f);
+    gemm_matrix_t matrix;
+
+    (void)state;
+    assert_true(gemm_pack_bytes(&weight) <= sizeof(packed));
+    assert_int_equal(gemm_pack(&weight, packed, &matrix), STATUS_OK);
+    codes[21] = 0xff;
+    assert_int_equal(gemm_pack(&weight, packed, &matrix), STATUS_BAD_FILE);
+    codes[21] = 0;
+    scale = 255;
+    assert_int_equal(gemm_pack(&weight, packed, &matrix), STATUS_BAD_FILE);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    indexer_rank_t x = *(const indexer_rank_t *)a, y = *(const indexer_rank_t *)b;
+    return (x < y) - (x > y);
+}
+
+static void test_indexer_keeps_the_best_and_the_earlier_of_equals(void **state)
+{
+    enum { COUNT = 300 };
+    indexer_rank_t ranks[COUNT], sorted[COUNT];
+    uint32_t kept[COUNT], wanted[COUNT];
+    random_t random;
+
+    (void)state;
+    random_init(&random, 11);
+    for (uint32_t keep = 1; keep < COUNT; keep += 13) {
+        for (uint32_t i = 0; i < COUNT; i++) /* few values: many ties, zeros of both signs */
+            ranks[i] = indexer_rank(((float)random_below(&random, 9) - 4.0f) *
+                                        (random_below(&random, 2) ? 0.0f : 0.5f),
+                                    i);
+        memcpy(sorted, ranks, sizeof(ranks));
+        qsort(sorted, COUNT, sizeof(sorted[0]), by_rank);
+        indexer_best(ranks, COUNT, keep);
+        indexer_entries(ranks, keep, kept);
+        indexer_entries(sorted, keep, wanted);
+        assert_memory_equal(kept, wanted, keep * sizeof(kept[0]));
+    }
+    assert_true(indexer_rank(0.0f, 4) == indexer_rank(-0.0f, 4));
+    assert_true(indexer_rank(0.0f, 4) > indexer_rank(0.0f, 5));
+    assert_true(indexer_rank(-1.0f, 4) < indexer_rank(-0.5f, 5));
+    assert_true(indexer_rank_score(indexer_rank(-1.25f, 9)) == -1.25f);
+    assert_int_equal(indexer_rank_entry(indexer_rank(-1.25f, 9)), 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_form_has_the_bits_of_the_reference),
+        cmocka_unit_test(test_gemm_rows_do_not_see_each_other),
+        cmocka_unit_test(test_gemm_refuses_weights_that_are_not_numbers),
+        cmocka_unit_test(test_indexer_keeps_the_best_and_the_earlier_of_equals),
+    };
+    return cmocka_run_group_tests_name("operators", tests, NULL, NULL);
+}
