@@ -4,13 +4,15 @@
  * prints and generates, and docs/messages.md. On the wire a body is a msgpack array of the fields in this order.
  *
  * Adding a field: at the end of its row; a decoder takes missing trailing fields as zero and skips further ones.
- * Adding a message: a row at the end. Removing one: its row becomes RETIRED(id); an id is never used again.
+ * Adding a message: a row at the end of MESSAGE_TABLE, its fields in MESSAGE_FIELDS_TABLE, and MESSAGE_COUNT.
+ * Removing one: its row goes and its id is listed in MESSAGE_RETIRED_TABLE; an id is never used again.
  *
  * Words: an *attempt* is {request, attempt}: a request's try, counted by its gateway. *Opening*: the first message
  * about an attempt that an actor gets (SUBMIT, RESERVE, OPEN, the first KV_READY, the first PULL). Each opening gets
  * exactly one FENCED, from the opened to the opener, when no byte of it moves any more and its memory is free there.
  *
- * Macros: F(record, type, name, limit, meaning)  a field of a plain type
+ * Macros: F(record, type, name, limit, meaning)  a field of a plain type; `token` and `tokens` are u32 and u32s that
+ *                                                hold token ids, which no log, tap or journal shows unless told to
  *         R(record, inner, name, meaning)        one nested record
  *         I(record, inner, name, limit, meaning) a list of records
  */
@@ -45,9 +47,9 @@
     F(r, u64, counter, 0, "of that gateway")
 
 #define TOKEN_FIELDS(F, R, I, r)                                                                                       \
-    F(r, u32, token, 0, "id")                                                                                          \
+    F(r, token, token, 0, "id")                                                                                        \
     F(r, f32, logprob, 0, "natural, before temperature; 0 if not asked for")                                           \
-    F(r, u32s, top_tokens, LOGPROBS_MAX, "most likely first")                                                          \
+    F(r, tokens, top_tokens, LOGPROBS_MAX, "most likely first")                                                        \
     F(r, f32s, top_logprobs, LOGPROBS_MAX, "of top_tokens")
 
 #define TOKENS_ITEM_FIELDS(F, R, I, r)                                                                                 \
@@ -85,7 +87,7 @@
     F(r, u32, attempt, 0, "attempt")                                                                                   \
     F(r, u32, position, 0, "OPEN: tokens already there. LOAD, RUN: first token position")                                                 \
     F(r, u32, count, 0, "RUN: tokens")                                                                                 \
-    F(r, u32s, tokens, STEP_TOKENS_MAX, "RUN: given tokens, or empty: carried from the slot. OPEN: penalty prompt")    \
+    F(r, tokens, tokens, STEP_TOKENS_MAX, "RUN: given tokens, or empty: carried from the slot. OPEN: penalty prompt")  \
     F(r, u8, sample, 0, "RUN: draw a token after the last row")                                                        \
     F(r, u8, tail, 0, "RUN: report the open page and the slot")                                                        \
     F(r, u32s, pages, PROMPT_TOKENS_MAX / PAGE_TOKENS + 1, "OPEN, EXTEND: in order")                                   \
@@ -180,7 +182,7 @@
 
 #define CLIENT_REQUEST_FIELDS(F, R, I, r)                                                                              \
     F(r, u64, client, 0, "names the request between gateway and port")                                                 \
-    F(r, u32s, prompt, PROMPT_TOKENS_MAX, "token ids")                                                                 \
+    F(r, tokens, prompt, PROMPT_TOKENS_MAX, "token ids")                                                               \
     R(r, sampling, sampling, "how to draw")                                                                            \
     R(r, limits, limits, "when to end")                                                                                \
     F(r, u64, salt, 0, "of the tenant: prefixes are shared only within it")                                            \
@@ -245,8 +247,8 @@
     F(r, u16, transfer, 0, "actor that hands over")                                                                    \
     F(r, u8, alone, 0, "1: a suspect; runs in steps of its own")                                                       \
     F(r, u64, salt, 0, "of the tenant")                                                                                \
-    F(r, u32s, prompt, PROMPT_TOKENS_MAX, "token ids; they travel here and nowhere else")                              \
-    F(r, u32s, forced, OUTPUT_TOKENS_MAX, "tokens of the answer that the client already has")                          \
+    F(r, tokens, prompt, PROMPT_TOKENS_MAX, "token ids; they travel here and nowhere else")                            \
+    F(r, tokens, forced, OUTPUT_TOKENS_MAX, "tokens of the answer that the client already has")                        \
     R(r, sampling, sampling, "how to draw")                                                                            \
     R(r, limits, limits, "when to end")
 
@@ -276,8 +278,8 @@
     F(r, u16, transfer, 0, "actor that hands over")                                                                    \
     F(r, u8, alone, 0, "as in SUBMIT")                                                                                 \
     F(r, u32, prompt_tokens, 0, "count")                                                                               \
-    F(r, u32s, forced, OUTPUT_TOKENS_MAX, "as in SUBMIT")                                                              \
-    F(r, u32s, penalty_prompt, PROMPT_TOKENS_MAX, "the prompt, only if the repetition penalty needs it")               \
+    F(r, tokens, forced, OUTPUT_TOKENS_MAX, "as in SUBMIT")                                                            \
+    F(r, tokens, penalty_prompt, PROMPT_TOKENS_MAX, "the prompt, only if the repetition penalty needs it")             \
     R(r, sampling, sampling, "how to draw")                                                                            \
     R(r, limits, limits, "when to end")
 
@@ -293,7 +295,7 @@
 #define LANDED_FIELDS(F, R, I, r)                                                                                      \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \
     F(r, u8, failed, 0, "0: all units of the prompt are on all ranks, digests agree")                                  \
-    F(r, u32, first_token, 0, "as sampled by prefill")                                                                 \
+    F(r, token, first_token, 0, "as sampled by prefill")                                                               \
     F(r, text, detail, REASON_BYTES_MAX, "what failed")
 
 #define KV_READY_FIELDS(F, R, I, r)                                                                                    \
@@ -304,7 +306,7 @@
     F(r, u32, first_page, 0, "ordinal of units[0] in the prompt")                                                      \
     I(r, unit, units, KV_UNITS_MAX, "history pages in order; in the last piece the slot stands last")                  \
     F(r, u8, last, 0, "1: the tail is here")                                                                           \
-    F(r, u32, first_token, 0, "last piece: the first token of the answer")
+    F(r, token, first_token, 0, "last piece: the first token of the answer")
 
 #define KV_ANSWER_FIELDS(F, R, I, r)                                                                                   \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \
@@ -520,5 +522,8 @@
     X(device_quiesced, DEVICE_EPOCH_FIELDS) X(device_copy, DEVICE_COPY_FIELDS)                                         \
     X(device_copied, DEVICE_COPIED_FIELDS) X(device_map, PEER_POOL_FIELDS) X(device_mapped, PEER_MAPPED_FIELDS)        \
     X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS)
+
+/* Ids that meant something once: X(id). */
+#define MESSAGE_RETIRED_TABLE(X)
 
 #endif

@@ -1,9 +1,10 @@
 /* actor.h - an actor: a state, a rule table, a refusal table, a planner.
  *
- * The runtime calls one actor from one thread. A handler reads its message, changes its own state and fills the
- * outbox; it does not block, allocate, read a clock or touch a socket. State is one relocatable block (indices,
- * no pointers into itself), so a snapshot is a copy. Every (state, message) pair is in exactly one of the two
- * tables; actor_type_check says which are not, and a test runs it on every type.
+ * The runtime calls one actor from one thread. A handler reads its message, changes its own state
+ * and fills the outbox; it does not block, allocate, read a clock or touch a socket. State is one
+ * relocatable block (indices, no pointers into itself), so a snapshot is a copy. Every (state,
+ * message) pair is in exactly one of the two tables; actor_type_check says which are not, and a
+ * test runs it on every type.
  */
 #ifndef RUNTIME_ACTOR_H
 #define RUNTIME_ACTOR_H
@@ -13,8 +14,9 @@
 
 typedef struct outbox outbox_t;
 
-/* What a handler is called with. `body` is the decoded struct of message `id`; for SCOPE_ITEMS it is the whole
- * message and `item` the one record this call is about. Valid until the handler returns. */
+/* What a handler is called with. `body` is the decoded struct of message `id`; for SCOPE_ITEMS it
+ * is the whole message and `item` the one record this call is about. Valid until the handler
+ * returns. */
 typedef struct {
     actor_id_t from;
     incarnation_t incarnation; /* of the sender */
@@ -64,11 +66,12 @@ typedef struct {
 
 typedef struct {
     actor_kind_t kind;
-    size_t state_bytes; /* of its struct, whose tables are inside or behind it: asked with `bytes` if that is set */
+    size_t state_bytes; /* of its struct, whose tables are inside or behind it: asked with `bytes`
+                           if that is set */
     size_t (*bytes)(const actor_birth_t *birth);
     status_t (*init)(void *self, const actor_birth_t *birth);
-    /* Called after every dispatch and whenever credit returned: turns facts in the state into REQUEST and STATE
-     * messages, as far as outbox_may_send allows. Must be idempotent. */
+    /* Called after every dispatch and whenever credit returned: turns facts in the state into
+     * REQUEST and STATE messages, as far as outbox_may_send allows. Must be idempotent. */
     void (*plan)(void *self, outbox_t *outbox);
     uint8_t (*state)(const void *self);
     /* State of an attempt here; 0 is NONE: unknown. NULL for actors without attempts. */
@@ -79,16 +82,25 @@ typedef struct {
     actor_table_t attempts;
 } actor_type_t;
 
-/* Pushes one message, encoded at once: views need to live only until it returns. Asserts that the message's class
- * allows it here (REQUEST and STATE: only inside `plan`, and outbox_may_send was true) and that the table lets this
- * kind send it to that kind. */
+/* Pushes one message, encoded at once: views need to live only until it returns. Asserts that the
+ * message's class allows it here (REQUEST and STATE: only inside `plan`, and outbox_may_send was
+ * true) and that the table lets this kind send it to that kind. */
 void outbox_push(outbox_t *outbox, actor_id_t to, uint16_t id, const void *body);
 
-/* REQUEST: the stream to `to` is up, and credit for one message of this type at its largest plausible size is at hand.
- * STATE: the stream is up and no message of this type is unacknowledged on it. */
+/* REQUEST: the stream to `to` is up, and credit for one message of this type at its largest
+ * plausible size is at hand. STATE: the stream is up and no message of this type is unacknowledged
+ * on it. */
 bool outbox_may_send(const outbox_t *outbox, actor_id_t to, uint16_t id);
 
 /* The stream to `to` is up: it said HELLO and has not EXITED since. */
 bool outbox_is_up(const outbox_t *outbox, actor_id_t to);
+
+/* Prints a line for every (state, message) pair that the message table lets this kind receive and
+ * that is decided not at all or more than once (a row for any state gives way to one that names
+ * it), and for rows that cannot apply. Returns how many lines. */
+uint32_t actor_type_check(const actor_type_t *type, const message_table_t *messages, FILE *out);
+
+/* The state diagrams of the tables in mermaid, for docs. */
+void actor_print_table(const actor_type_t *type, const message_table_t *messages, FILE *out);
 
 #endif

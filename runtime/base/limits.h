@@ -39,6 +39,9 @@ enum {
     PAGE_TOKENS = 256,       /* token positions of a page */
 
     /* messages */
+    MESSAGES_MAX = 128,          /* ids of a message table, retired ones included */
+    MESSAGE_BYTES_MAX = 9 << 20, /* one encoded body: a SUBMIT of a full prompt with a full answer */
+    MESSAGE_ARENA_BYTES = 24 << 20, /* structs and numbers of one decoded body */
     TOKENS_ITEM_MAX = 4096,   /* tokens of one attempt in one TOKENS; the rest follows */
     TOKENS_ITEMS_MAX = 4096,  /* attempts in one TOKENS */
     KV_UNITS_MAX = 512,       /* units in one KV_READY or PULL */
@@ -82,5 +85,8 @@ _Static_assert(ACTORS_MAX >= 2 * RANKS_MAX, "two whole groups fit a deployment")
 _Static_assert(STEP_ITEMS_MAX >= SLOTS_MAX, "every running request fits one step");
 _Static_assert(STEP_TOKENS_MAX <= PROMPT_TOKENS_MAX, "a step is part of prompts");
 _Static_assert(PAGE_TOKENS % 128 == 0, "a page border is self-contained (design 7)");
+
+_Static_assert(MESSAGE_BYTES_MAX >= 4 * (PROMPT_TOKENS_MAX + OUTPUT_TOKENS_MAX) + (1 << 16),
+               "a full prompt and a full answer fit one SUBMIT");
 
 #endif

@@ -1,0 +1,56 @@
+/* dispatch.h - one live actor: its state, and the dense tables that find a handler for any (state,
+ * message).
+ *
+ * The tables are built once from the type's rules and refusals. A message of scope ATTEMPT is
+ * dispatched by the state of that attempt, one of scope ITEMS once for each item, all others by the
+ * actor's own state; an actor that keeps no attempts takes them all by its own. After each handler
+ * the new state must be one of the rule's (ASSERT). What a handler returns is acted upon by its
+ * class: REQUEST and PEER are counted and logged once, ENGINE is passed on.
+ */
+#ifndef RUNTIME_DISPATCH_H
+#define RUNTIME_DISPATCH_H
+
+#include "runtime/actor.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/limits.h"
+
+typedef struct {
+    actor_handler_t *handler; /* NULL: refused */
+    uint32_t leaves_in;
+    const char *reason;
+} dispatch_cell_t;
+
+/* Open: drivers embed one and show its counters. */
+typedef struct {
+    const actor_type_t *type;
+    const message_table_t *table;
+    void *self; /* the actor's state: `self_bytes` that may be copied away */
+    size_t self_bytes;
+    dispatch_cell_t *actor;    /* [state][message] */
+    dispatch_cell_t *attempts; /* [state][message]; NULL if there are none */
+    bool check;                /* run type->check after every message */
+    uint64_t handled[MESSAGES_MAX];
+    uint64_t refused[MESSAGES_MAX];
+    const char *refused_why[MESSAGES_MAX]; /* the last reason */
+    uint64_t failed[MESSAGES_MAX];
+} dispatch_t;
+
+/* Memory that dispatch_init takes from its arena. */
+size_t dispatch_bytes(const actor_type_t *type, const message_table_t *table,
+                      const actor_birth_t *birth);
+/* Calls the type's init on zeroed memory. */
+MUST_USE status_t dispatch_init(dispatch_t *dispatch, const actor_type_t *type,
+                                const message_table_t *table, const actor_birth_t *birth,
+                                arena_t *arena);
+
+/* Handles one decoded message. Only an ENGINE status comes back; then the process must end. */
+MUST_USE status_t dispatch_message(dispatch_t *dispatch, const envelope_t *envelope,
+                                   outbox_t *outbox);
+/* Runs the planner. Idempotent. */
+void dispatch_plan(dispatch_t *dispatch, outbox_t *outbox);
+
+const char *dispatch_state_name(const dispatch_t *dispatch);
+/* One line per message that was refused or failed, with count and last reason. */
+void dispatch_print(const dispatch_t *dispatch, FILE *out);
+
+#endif
