@@ -1,0 +1,405 @@
+/* http.c - libmicrohttpd behind one epoll descriptor.
+ *
+ * The descriptor holds libmicrohttpd's own epoll set and, for each exchange that waits, its socket with EPOLLRDHUP
+ * only: data that a client sends ahead of its turn wakes nobody, its end does.
+ *
+ *   RECEIVING ──whole──> WAITING (suspended) ──answer──> ANSWERING ──> done
+ *                             │ EOF: LOST                  └ stream empty: suspended, watched again
+ */
+#include "actors/gateway/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { EVENTS_MAX = 64, CONNECTION_MEMORY_BYTES = 32 << 10 };
+
+typedef enum { RECEIVING, WAITING, ANSWERING } exchange_state_t;
+
+struct http_exchange {
+    http_t *http;
+    struct MHD_Connection *connection;
+    exchange_state_t state;
+    char *method;
+    char *path;
+    char *body;
+    size_t body_bytes;
+    size_t body_room;
+    unsigned refuse_status; /* RECEIVING: answer this instead of calling `request` */
+    bool suspended;
+    bool watched;
+    bool streaming;
+    bool ended; /* the stream has its last byte */
+    bool lost;  /* the client left */
+    struct MHD_Response *response;
+    unsigned status;
+    char *buffer; /* of a stream */
+    size_t buffer_used;
+    void *user;
+    http_exchange_t *previous;
+    http_exchange_t *next;
+};
+
+struct http {
+    struct MHD_Daemon *daemon;
+    int epoll;
+    http_handlers_t handlers;
+    void *context;
+    http_exchange_t *exchanges;
+};
+
+/* ---- suspending and watching --------------------------------------------------------------------------------- */
+
+static int socket_of(const http_exchange_t *exchange)
+{
+    return MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
+
+static void suspend_connection(http_exchange_t *exchange)
+{
+    struct epoll_event event = { .events = EPOLLRDHUP, .data.ptr = exchange };
+
+    MHD_suspend_connection(exchange->connection);
+    exchange->suspended = true;
+    exchange->watched = epoll_ctl(exchange->http->epoll, EPOLL_CTL_ADD, socket_of(exchange), &event) == 0;
+}
+
+static void unwatch(http_exchange_t *exchange)
+{
+    if (exchange->watched)
+        epoll_ctl(exchange->http->epoll, EPOLL_CTL_DEL, socket_of(exchange), NULL);
+    exchange->watched = false;
+}
+
+static void resume_connection(http_exchange_t *exchange)
+{
+    if (!exchange->suspended)
+        return;
+    unwatch(exchange);
+    exchange->suspended = false;
+    MHD_resume_connection(exchange->connection);
+}
+
+/* ---- libmicrohttpd's callbacks ------------------------------------------------------------------------------- */
+
+static ssize_t on_read(void *context, uint64_t position, char *target, size_t room)
+{
+    http_exchange_t *exchange = context;
+    size_t bytes;
+
+    (void)position;
+    if (!exchange->lost && !exchange->ended && exchange->buffer_used < HTTP_BUFFER_BYTES / 2)
+        exchange->http->handlers.more(exchange->http->context, exchange);
+    if (exchange->lost)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    bytes = exchange->buffer_used < room ? exchange->buffer_used : room;
+    if (bytes == 0 && exchange->ended)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (bytes == 0) {
+        suspend_connection(exchange);
+        return 0;
+    }
+    memcpy(target, exchange->buffer, bytes);
+    exchange->buffer_used -= bytes;
+    memmove(exchange->buffer, exchange->buffer + bytes, exchange->buffer_used);
+    return (ssize_t)bytes;
+}
+
+static http_exchange_t *exchange_begin(http_t *http, struct MHD_Connection *connection,
+                                       const char *method, const char *path)
+{
+    http_exchange_t *exchange = calloc(1, sizeof(*exchange));
+
+    if (!exchange)
+        return NULL;
+    exchange->http = http;
+    exchange->connection = connection;
+    exchange->method = strdup(method);
+    exchange->path = strdup(path);
+    exchange->next = http->exchanges;
+    if (exchange->next)
+        exchange->next->previous = exchange;
+    http->exchanges = exchange;
+    if (!exchange->method || !exchange->path)
+        exchange->refuse_status = MHD_HTTP_SERVICE_UNAVAILABLE;
+    return exchange;
+}
+
+static void exchange_free(http_exchange_t *exchange)
+{
+    if (exchange->previous)
+        exchange->previous->next = exchange->next;
+    else
+        exchange->http->exchanges = exchange->next;
+    if (exchange->next)
+        exchange->next->previous = exchange->previous;
+    if (exchange->response)
+        MHD_destroy_response(exchange->response);
+    free(exchange->method);
+    free(exchange->path);
+    free(exchange->body);
+    free(exchange->buffer);
+    free(exchange);
+}
+
+static void append_body(http_exchange_t *exchange, const char *data, size_t bytes)
+{
+    if (exchange->refuse_status)
+        return; /* what is refused is read and forgotten */
+    if (bytes > HTTP_BODY_BYTES_MAX - exchange->body_bytes) {
+        exchange->refuse_status = MHD_HTTP_CONTENT_TOO_LARGE;
+        return;
+    }
+    if (exchange->body_bytes + bytes + 1 > exchange->body_room) {
+        size_t room = 2 * (exchange->body_bytes + bytes) + 1024;
+        char *grown = realloc(exchange->body, room);
+
+        if (!grown) {
+            exchange->refuse_status = MHD_HTTP_SERVICE_UNAVAILABLE;
+            return;
+        }
+        exchange->body = grown;
+        exchange->body_room = room;
+    }
+    memcpy(exchange->body + exchange->body_bytes, data, bytes);
+    exchange->body_bytes += bytes;
+    exchange->body[exchange->body_bytes] = '\0';
+}
+
+static void refuse(http_exchange_t *exchange)
+{
+    static const char body[] = "{\"error\": {\"message\": \"the request body is too large\", "
+                               "\"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}";
+
+    http_answer(exchange, exchange->refuse_status, "application/json", 0, body, sizeof(body) - 1);
+}
+
+static enum MHD_Result on_access(void *context, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *data_bytes, void **user)
+{
+    http_t *http = context;
+    http_exchange_t *exchange = *user;
+
+    (void)version;
+    if (!exchange) {
+        exchange = exchange_begin(http, connection, method, url);
+        *user = exchange;
+        return exchange ? MHD_YES : MHD_NO;
+    }
+    if (*data_bytes > 0) {
+        append_body(exchange, data, *data_bytes);
+        *data_bytes = 0;
+        return MHD_YES;
+    }
+    if (exchange->state == RECEIVING) {
+        exchange->state = WAITING;
+        if (exchange->refuse_status)
+            refuse(exchange);
+        else
+            http->handlers.request(http->context, exchange, exchange->method, exchange->path,
+                                   exchange->body ? exchange->body : "", exchange->body_bytes);
+        free(exchange->body);
+        exchange->body = NULL;
+    }
+    if (exchange->lost)
+        return MHD_NO; /* closes the connection; `done` follows */
+    if (!exchange->response) {
+        suspend_connection(exchange);
+        return MHD_YES;
+    }
+    exchange->state = ANSWERING;
+    return MHD_queue_response(connection, exchange->status, exchange->response);
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **user,
+                         enum MHD_RequestTerminationCode code)
+{
+    http_t *http = context;
+    http_exchange_t *exchange = *user;
+
+    (void)connection;
+    if (!exchange)
+        return;
+    *user = NULL;
+    unwatch(exchange);
+    if (exchange->state != RECEIVING)
+        http->handlers.done(http->context, exchange,
+                            code == MHD_REQUEST_TERMINATED_COMPLETED_OK && !exchange->lost);
+    exchange_free(exchange);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------- */
+
+static status_t start_daemon(http_t *http, const char *address, uint16_t port, uint32_t connections_max)
+{
+    struct sockaddr_in where = { .sin_family = AF_INET, .sin_port = htons(port) };
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+
+    if (inet_pton(AF_INET, address, &where.sin_addr) != 1)
+        return FAIL(STATUS_BAD_CONFIG, "listen address '%s' is not an IPv4 address", address);
+    http->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL, on_access, http,
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
+        MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    if (!http->daemon)
+        return FAIL(STATUS_IO, "cannot listen on %s:%u: %s", address, port, strerror(errno));
+    if (epoll_ctl(http->epoll, EPOLL_CTL_ADD,
+                  MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, &event) != 0)
+        return FAIL(STATUS_IO, "cannot watch the HTTP server: %s", strerror(errno));
+    return STATUS_OK;
+}
+
+status_t http_open(const char *address, uint16_t port, uint32_t connections_max,
+                   const http_handlers_t *handlers, void *context, http_t **out)
+{
+    http_t *http = calloc(1, sizeof(*http));
+    status_t status;
+
+    if (!http)
+        return FAIL(STATUS_NO_MEMORY, "no memory for the HTTP server");
+    http->handlers = *handlers;
+    http->context = context;
+    http->epoll = epoll_create1(EPOLL_CLOEXEC);
+    status = http->epoll < 0 ? FAIL(STATUS_IO, "epoll: %s", strerror(errno))
+                             : start_daemon(http, address, port, connections_max);
+    if (status != STATUS_OK) {
+        http_close(http);
+        return status;
+    }
+    *out = http;
+    return STATUS_OK;
+}
+
+void http_close(http_t *http)
+{
+    for (http_exchange_t *exchange = http->exchanges; exchange; exchange = exchange->next) {
+        exchange->lost = true;
+        resume_connection(exchange); /* libmicrohttpd cannot stop with suspended connections */
+    }
+    if (http->daemon)
+        MHD_stop_daemon(http->daemon);
+    if (http->epoll >= 0)
+        close(http->epoll);
+    free(http);
+}
+
+uint16_t http_port(const http_t *http)
+{
+    return MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+}
+
+int http_descriptor(const http_t *http)
+{
+    return http->epoll;
+}
+
+void http_run(http_t *http)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(http->epoll, events, EVENTS_MAX, 0);
+
+    for (int i = 0; i < count; i++) {
+        http_exchange_t *exchange = events[i].data.ptr;
+
+        if (!exchange)
+            continue; /* libmicrohttpd's own: it runs below in any case */
+        exchange->lost = true;
+        resume_connection(exchange);
+    }
+    MHD_run(http->daemon);
+}
+
+uint64_t http_timeout_ms(http_t *http)
+{
+    MHD_UNSIGNED_LONG_LONG timeout;
+
+    return MHD_get_timeout(http->daemon, &timeout) == MHD_YES ? timeout : UINT64_MAX;
+}
+
+/* ---- verbs --------------------------------------------------------------------------------------------------- */
+
+void http_user_set(http_exchange_t *exchange, void *user)
+{
+    exchange->user = user;
+}
+
+void *http_user(const http_exchange_t *exchange)
+{
+    return exchange->user;
+}
+
+const char *http_header(const http_exchange_t *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+static void respond(http_exchange_t *exchange, unsigned status, const char *content_type)
+{
+    exchange->status = status;
+    if (!exchange->response) { /* no memory: the connection ends, the client sees that */
+        exchange->lost = true;
+    } else {
+        MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+        if (exchange->streaming)
+            MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    }
+    resume_connection(exchange);
+}
+
+void http_answer(http_exchange_t *exchange, unsigned status, const char *content_type,
+                 uint32_t retry_after_s, const char *body, size_t bytes)
+{
+    union {
+        const char *from;
+        void *to;
+    } data = { .from = body }; /* MHD_RESPMEM_MUST_COPY only reads it */
+    char seconds[16];
+
+    ASSERT(!exchange->response && exchange->state != ANSWERING);
+    exchange->response = MHD_create_response_from_buffer(bytes, data.to, MHD_RESPMEM_MUST_COPY);
+    if (exchange->response && retry_after_s) {
+        snprintf(seconds, sizeof(seconds), "%u", retry_after_s);
+        MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    }
+    respond(exchange, status, content_type);
+}
+
+void http_stream_begin(http_exchange_t *exchange, unsigned status, const char *content_type)
+{
+    ASSERT(!exchange->response && exchange->state != ANSWERING);
+    exchange->streaming = true;
+    exchange->buffer = malloc(HTTP_BUFFER_BYTES);
+    if (exchange->buffer)
+        exchange->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, HTTP_BUFFER_BYTES / 2,
+                                                               on_read, exchange, NULL);
+    respond(exchange, status, content_type);
+}
+
+size_t http_stream_room(const http_exchange_t *exchange)
+{
+    return exchange->lost ? 0 : HTTP_BUFFER_BYTES - exchange->buffer_used;
+}
+
+void http_stream_write(http_exchange_t *exchange, const char *data, size_t bytes)
+{
+    ASSERT(exchange->streaming && !exchange->ended);
+    ASSERT(bytes <= http_stream_room(exchange));
+    memcpy(exchange->buffer + exchange->buffer_used, data, bytes);
+    exchange->buffer_used += bytes;
+    resume_connection(exchange);
+}
+
+void http_stream_end(http_exchange_t *exchange)
+{
+    ASSERT(exchange->streaming && !exchange->ended);
+    exchange->ended = true;
+    resume_connection(exchange);
+}

@@ -1,0 +1,264 @@
+/* A real socket on each side, one thread: the test turns the server's crank itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "actors/gateway/http.h"
+
+enum { STREAM_BYTES = 1 << 20, TURNS_MAX = 100000 };
+
+typedef struct {
+    http_t *http;
+    http_exchange_t *waiting;
+    char path[64];
+    size_t body_bytes;
+    unsigned requests;
+    unsigned whole;
+    unsigned cut;
+    size_t stream_left;
+} world_t;
+
+static void on_request(void *context, http_exchange_t *exchange, const char *method,
+                       const char *path, const char *body, size_t body_bytes)
+{
+    world_t *world = context;
+
+    (void)method;
+    (void)body;
+    world->requests++;
+    world->body_bytes = body_bytes;
+    snprintf(world->path, sizeof(world->path), "%s", path);
+    if (strcmp(path, "/now") == 0) {
+        http_answer(exchange, 200, "text/plain", 0, "at once", 7);
+    } else if (strcmp(path, "/stream") == 0) {
+        world->stream_left = STREAM_BYTES;
+        http_stream_begin(exchange, 200, "text/event-stream");
+    } else {
+        world->waiting = exchange;
+    }
+}
+
+static void on_more(void *context, http_exchange_t *exchange)
+{
+    world_t *world = context;
+    static char block[4096];
+
+    memset(block, 'x', sizeof(block));
+    while (world->stream_left > 0 && http_stream_room(exchange) >= sizeof(block)) {
+        http_stream_write(exchange, block, sizeof(block));
+        world->stream_left -= sizeof(block);
+    }
+    if (world->stream_left == 0)
+        http_stream_end(exchange);
+}
+
+static void on_done(void *context, http_exchange_t *exchange, bool whole)
+{
+    world_t *world = context;
+
+    if (exchange == world->waiting)
+        world->waiting = NULL;
+    if (whole)
+        world->whole++;
+    else
+        world->cut++;
+}
+
+static int setup(void **state)
+{
+    static const http_handlers_t handlers = { on_request, on_more, on_done };
+    world_t *world = calloc(1, sizeof(*world));
+
+    if (http_open("127.0.0.1", 0, 16, &handlers, world, &world->http) != STATUS_OK)
+        return -1;
+    *state = world;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    world_t *world = *state;
+
+    http_close(world->http);
+    free(world);
+    return 0;
+}
+
+static void turn(world_t *world)
+{
+    struct pollfd watch = { http_descriptor(world->http), POLLIN, 0 };
+
+    poll(&watch, 1, 10);
+    http_run(world->http);
+}
+
+static int client(world_t *world, const char *request)
+{
+    struct sockaddr_in where = { .sin_family = AF_INET, .sin_port = htons(http_port(world->http)) };
+    int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(descriptor, (struct sockaddr *)&where, sizeof(where)), 0);
+    assert_int_equal(send(descriptor, request, strlen(request), 0), strlen(request));
+    fcntl(descriptor, F_SETFL, O_NONBLOCK);
+    return descriptor;
+}
+
+/* Turns until the answer holds `until` or the connection ends; returns the bytes read. */
+static size_t read_until(world_t *world, int descriptor, const char *until, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < TURNS_MAX && used + 1 < size; i++) {
+        ssize_t bytes;
+
+        turn(world);
+        bytes = recv(descriptor, text + used, size - used - 1, 0);
+        if (bytes == 0)
+            break;
+        if (bytes > 0)
+            used += (size_t)bytes;
+        text[used] = '\0';
+        if (bytes > 0 && memmem(text, used, until, strlen(until)))
+            break;
+    }
+    return used;
+}
+
+static void test_whole_answer_goes_out_at_once(void **state)
+{
+    world_t *world = *state;
+    char text[1024];
+    int descriptor = client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+
+    read_until(world, descriptor, "at once", text, sizeof(text));
+    assert_non_null(strstr(text, "HTTP/1.1 200"));
+    assert_non_null(strstr(text, "at once"));
+    assert_int_equal(world->body_bytes, 4);
+    turn(world);
+    assert_int_equal(world->whole, 1);
+    close(descriptor);
+}
+
+static void test_answer_may_come_later_and_names_when_to_retry(void **state)
+{
+    world_t *world = *state;
+    char text[1024];
+    int descriptor = client(world, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
+
+    for (int i = 0; i < TURNS_MAX && !world->waiting; i++)
+        turn(world);
+    assert_non_null(world->waiting);
+    http_answer(world->waiting, 429, "application/json", 3, "{}", 2);
+    read_until(world, descriptor, "{}", text, sizeof(text));
+    assert_non_null(strstr(text, "HTTP/1.1 429"));
+    assert_non_null(strstr(text, "Retry-After: 3"));
+    close(descriptor);
+}
+
+static void test_client_that_leaves_while_it_waits_is_seen(void **state)
+{
+    world_t *world = *state;
+    int descriptor = client(world, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
+
+    for (int i = 0; i < TURNS_MAX && !world->waiting; i++)
+        turn(world);
+    assert_non_null(world->waiting);
+    close(descriptor);
+    for (int i = 0; i < TURNS_MAX && world->cut == 0; i++)
+        turn(world);
+    assert_int_equal(world->cut, 1);
+    assert_null(world->waiting);
+}
+
+static void test_long_stream_reaches_a_slow_reader_in_bounded_memory(void **state)
+{
+    world_t *world = *state;
+    static char text[2 * STREAM_BYTES];
+    int descriptor = client(world, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+    size_t used = read_until(world, descriptor, "\r\n0\r\n\r\n", text, sizeof(text)), count = 0;
+
+    for (size_t i = 0; i < used; i++)
+        count += text[i] == 'x';
+    assert_in_range(count, STREAM_BYTES, STREAM_BYTES + 8); /* a header may hold the letter */
+    turn(world);
+    assert_int_equal(world->whole, 1);
+    close(descriptor);
+}
+
+static void test_client_that_leaves_in_a_stream_is_seen(void **state)
+{
+    world_t *world = *state;
+    char text[256];
+    int descriptor = client(world, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+
+    read_until(world, descriptor, "200", text, sizeof(text));
+    close(descriptor);
+    for (int i = 0; i < TURNS_MAX && world->cut == 0; i++)
+        turn(world);
+    assert_int_equal(world->cut, 1);
+}
+
+static void test_body_over_the_limit_is_refused_with_413(void **state)
+{
+    world_t *world = *state;
+    char text[1024];
+    static char block[1 << 20];
+    int descriptor = client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 34603008\r\n\r\n");
+    size_t sent = 0;
+
+    memset(block, 'b', sizeof(block));
+    while (sent < 34603008) {
+        size_t left = 34603008 - sent;
+        ssize_t bytes = send(descriptor, block, left < sizeof(block) ? left : sizeof(block), 0);
+
+        if (bytes > 0)
+            sent += (size_t)bytes;
+        turn(world);
+    }
+    read_until(world, descriptor, "too large", text, sizeof(text));
+    assert_non_null(strstr(text, "HTTP/1.1 413"));
+    assert_int_equal(world->requests, 0);
+    close(descriptor);
+}
+
+static void test_closing_ends_what_waits(void **state)
+{
+    world_t *world = *state;
+    static const http_handlers_t handlers = { on_request, on_more, on_done };
+    int descriptor = client(world, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
+
+    for (int i = 0; i < TURNS_MAX && !world->waiting; i++)
+        turn(world);
+    http_close(world->http);
+    assert_int_equal(world->cut, 1);
+    close(descriptor);
+    assert_int_equal(http_open("127.0.0.1", 0, 16, &handlers, world, &world->http), STATUS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_whole_answer_goes_out_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_answer_may_come_later_and_names_when_to_retry, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_client_that_leaves_while_it_waits_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_long_stream_reaches_a_slow_reader_in_bounded_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_client_that_leaves_in_a_stream_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_body_over_the_limit_is_refused_with_413, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_closing_ends_what_waits, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
