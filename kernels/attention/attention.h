@@ -30,7 +30,7 @@ typedef struct {
     const float *values;     /* [rows, channels], channels padded to whole panels of 16 */
     const float *keys;       /* the same rows as panels: [rows / 16 rounded up][channels][16] */
     const uint8_t *places;   /* [rows], ascending: where in the tile */
-    const uint64_t *visible; /* [queries]: bit i: the query sees row i */
+    const uint64_t *visible; /* [queries]: bit `place`: the query sees that row */
     float *max;              /* [queries, heads] running state; max starts at -inf */
     float *sum;
     float *out;       /* [queries, heads, channels] */

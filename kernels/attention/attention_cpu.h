@@ -20,7 +20,7 @@ static float attention_weigh(const attention_tile_t *p, float *a, uint64_t visib
     float top = -INFINITY, placed[ATTENTION_TILE] = {0};
 
     for (uint32_t i = 0; i < p->rows; i++) {
-        a[i] = visible >> i & 1 ? a[i] * p->scale : -INFINITY;
+        a[i] = visible >> p->places[i] & 1 ? a[i] * p->scale : -INFINITY;
         top = a[i] > top ? a[i] : top;
     }
     if (top == -INFINITY)

@@ -49,14 +49,14 @@ static void attention_ref_head(const attention_tile_t *p, uint32_t m, uint32_t h
     /* 1. logits of the visible rows, and the largest */
     for (uint32_t i = 0; i < p->rows; i++) {
         a[i] = dot_ref(q, p->values + (size_t)i * p->channels, 1, p->channels) * p->scale;
-        if (p->visible[m] >> i & 1)
+        if (p->visible[m] >> p->places[i] & 1)
             top = a[i] > top ? a[i] : top;
     }
     if (top == -INFINITY)
         return;
     /* 2. weights, and their sum by place */
     for (uint32_t i = 0; i < p->rows; i++) {
-        weight[i] = p->visible[m] >> i & 1 ? math_exp(a[i] - top) : 0.0f;
+        weight[i] = p->visible[m] >> p->places[i] & 1 ? math_exp(a[i] - top) : 0.0f;
         ways[p->places[i] % WAYS] = ways[p->places[i] % WAYS] + weight[i];
     }
     for (int half = WAYS / 2; half; half /= 2)

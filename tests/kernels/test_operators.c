@@ -219,7 +219,7 @@ static void run_attention(const operators_t *o, bench_t *b)
             places[i] = (uint8_t)(i + ATTENTION_TILE - p.rows);
         for (uint32_t m = 0; m < queries;
              m++) /* in the second tile one query in three sees nothing */
-            visible[m] = tile && m % 3 == 2 ? 0 : random_next(&b->random) | 1;
+            visible[m] = tile && m % 3 == 2 ? 0 : random_next(&b->random) | 1ull << 63;
         o->attention_tile(&p);
     }
     o->attention_finish(&(attention_finish_t){queries, heads, channels, floats(b, heads, 3.0f),

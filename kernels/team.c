@@ -1,0 +1,145 @@
+#include "kernels/team.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { POLLS = 2000 }; /* about as long as a futex call takes */
+
+struct team {
+    uint32_t threads;
+    uint32_t polls;
+    team_work_t *work;
+    void *context;
+    uint32_t parts;
+    atomic_uint round; /* bumped to start one; futex */
+    atomic_uint next;  /* part to take */
+    atomic_uint busy;  /* helpers that have not finished this round; futex */
+    atomic_bool closing;
+    pthread_t handles[TEAM_THREADS_MAX];
+    struct member {
+        team_t *team;
+        uint32_t thread;
+    } members[TEAM_THREADS_MAX];
+};
+
+static void sleep_on(atomic_uint *word, unsigned value)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void wake(atomic_uint *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void take_parts(team_t *team, uint32_t thread)
+{
+    for (;;) {
+        uint32_t part = atomic_fetch_add(&team->next, 1);
+        if (part >= team->parts)
+            return;
+        team->work(team->context, part, thread);
+    }
+}
+
+/* Returns when *word is not `value` any more. */
+static void wait_change(const team_t *team, atomic_uint *word, unsigned value)
+{
+    for (uint32_t i = 0; i < team->polls; i++) {
+        if (atomic_load(word) != value)
+            return;
+        relax();
+    }
+    while (atomic_load(word) == value)
+        sleep_on(word, value);
+}
+
+static void *member_main(void *argument)
+{
+    const struct member *self = argument;
+    team_t *team = self->team;
+    unsigned round = 0;
+
+    for (;;) {
+        wait_change(team, &team->round, round);
+        round++;
+        if (atomic_load(&team->closing))
+            return NULL;
+        take_parts(team, self->thread);
+        if (atomic_fetch_sub(&team->busy, 1) == 1)
+            wake(&team->busy);
+    }
+}
+
+status_t team_open(uint32_t threads, team_t **out)
+{
+    team_t *team;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (threads == 0 || threads > TEAM_THREADS_MAX)
+        return FAIL(STATUS_TOO_LARGE, "%u threads; 1 to %d are possible", threads,
+                    TEAM_THREADS_MAX);
+    team = calloc(1, sizeof(*team));
+    if (!team)
+        return FAIL(STATUS_NO_MEMORY, "no memory for a team of %u threads", threads);
+    team->polls = (long)threads <= cores ? POLLS : 0;
+    team->threads = 1;
+    for (uint32_t i = 1; i < threads; i++) {
+        team->members[i] = (struct member){team, i};
+        if (pthread_create(&team->handles[i], NULL, member_main, &team->members[i]) != 0) {
+            team_close(team);
+            return FAIL(STATUS_IO, "cannot start thread %u of %u", i, threads);
+        }
+        team->threads++;
+    }
+    *out = team;
+    return STATUS_OK;
+}
+
+void team_close(team_t *team)
+{
+    if (!team)
+        return;
+    atomic_store(&team->closing, true);
+    atomic_fetch_add(&team->round, 1);
+    wake(&team->round);
+    for (uint32_t i = 1; i < team->threads; i++)
+        pthread_join(team->handles[i], NULL);
+    free(team);
+}
+
+uint32_t team_threads(const team_t *team)
+{
+    return team->threads;
+}
+
+void team_run(team_t *team, uint32_t parts, team_work_t *work, void *context)
+{
+    if (team->threads == 1 || parts <= 1) {
+        for (uint32_t part = 0; part < parts; part++)
+            work(context, part, 0);
+        return;
+    }
+    team->work = work;
+    team->context = context;
+    team->parts = parts;
+    atomic_store(&team->next, 0);
+    atomic_store(&team->busy, team->threads - 1);
+    atomic_fetch_add(&team->round, 1);
+    wake(&team->round);
+    take_parts(team, 0);
+    for (unsigned busy; (busy = atomic_load(&team->busy)) != 0;)
+        wait_change(team, &team->busy, busy);
+}
