@@ -81,6 +81,8 @@ __attribute__((target("avx512f,avx512dq"))) static uint64_t words_avx512(const u
         _mm512_add_epi64(_mm512_set1_epi64((long long)key),
                          _mm512_mullo_epi64(places, _mm512_set1_epi64((long long)GAMMA)));
     __m512i sum = _mm512_setzero_si512();
+    _Alignas(64) uint64_t lanes[8];
+    uint64_t total = 0;
     size_t i;
 
     for (i = 0; i + 8 <= words; i += 8) {
@@ -89,8 +91,11 @@ __attribute__((target("avx512f,avx512dq"))) static uint64_t words_avx512(const u
         sum = _mm512_add_epi64(sum, mix_avx512(_mm512_xor_si512(word, keys)));
         keys = _mm512_add_epi64(keys, step);
     }
-    return (uint64_t)_mm512_reduce_add_epi64(sum) +
-           words_scalar(data + 8 * i, words - i, key + i * GAMMA);
+    /* Not _mm512_reduce_add_epi64: gcc's header adds signed numbers, which may not wrap. */
+    _mm512_store_si512(lanes, sum);
+    for (int lane = 0; lane < 8; lane++)
+        total += lanes[lane];
+    return total + words_scalar(data + 8 * i, words - i, key + i * GAMMA);
 }
 
 bool digest_form_exists(digest_form_t form)

@@ -1,8 +1,9 @@
 /* collective.c - post, wait for all, compare, copy.
  *
- * Call c uses buffer c mod 2. A rank posts c + 1 only after it has left c, and nobody opens c + 1 before all have posted it,
- * so when a rank writes buffer c mod 2 again (call c + 2), all have left c: two buffers are enough and no one waits
- * for leaving. The last to post opens the call and wakes the others: one wake per call.
+ * Call c uses buffer c mod 2. A rank posts c + 1 only after it has left c, and nobody opens c + 1
+ * before all have posted it, so when a rank writes buffer c mod 2 again (call c + 2), all have left
+ * c: two buffers are enough and no one waits for leaving. The last to post opens the call and wakes
+ * the others: one wake per call.
  */
 #include "kernels/collective.h"
 

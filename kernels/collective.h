@@ -1,12 +1,15 @@
-/* collective.h - the ranks of a group exchange slices through shared memory. Collectives move; they never add.
+/* collective.h - the ranks of a group exchange slices through shared memory. Collectives move; they
+ * never add.
  *
- * All ranks make the same calls in the same order. A call posts this rank's bytes, waits until all have posted, compares
- * what each one believes this call to be, and copies what it wants out of the others' buffers. Waiting polls for a
- * bounded time (not at all with more ranks than cores), then sleeps. Every wait watches one word, `broken`: once it is set, by
- * anyone who maps the segment, all calls return STATUS_BROKEN, now and for ever. A new epoch has a new segment.
+ * All ranks make the same calls in the same order. A call posts this rank's bytes, waits until all
+ * have posted, compares what each one believes this call to be, and copies what it wants out of the
+ * others' buffers. Waiting polls for a bounded time (not at all with more ranks than cores), then
+ * sleeps. Every wait watches one word, `broken`: once it is set, by anyone who maps the segment,
+ * all calls return STATUS_BROKEN, now and for ever. A new epoch has a new segment.
  *
- * A zeroed segment is a valid one, so whoever comes first creates it and nobody initialises it. Each rank's place also
- * shows where it is (epoch, seq, layer, call), for those who look for the one that hangs.
+ * A zeroed segment is a valid one, so whoever comes first creates it and nobody initialises it.
+ * Each rank's place also shows where it is (epoch, seq, layer, call), for those who look for the
+ * one that hangs.
  */
 #ifndef KERNELS_COLLECTIVE_H
 #define KERNELS_COLLECTIVE_H

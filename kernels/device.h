@@ -39,13 +39,14 @@ typedef struct {
 } device_sampling_t;
 
 typedef enum {
-    DEVICE_OPEN,   /* slot starts an attempt: sampling, its first pages. At position 0 its state is cleared, and tokens
-                    * run in it are prompt. At another position, pages and slot hold that many tokens, which copies
-                    * brought; tokens run in it are the answer's (penalties count them) */
+    DEVICE_OPEN,   /* slot starts an attempt: sampling, its first pages. At position 0 its state is
+                    * cleared, and tokens   run in it are prompt. At another position, pages and slot
+                    * hold that many tokens, which copies   brought; tokens run in it are the answer's
+                    * (penalties count them) */
     DEVICE_EXTEND, /* slot gets more pages, behind those it has */
-    DEVICE_LOAD,   /* slot takes its state from a border: it continues at `position`, a page's end */
-    DEVICE_RUN,    /* tokens [position, position + count) of the slot go through the model */
-    DEVICE_CLOSE,  /* the last item that names this attempt: the slot is forgotten */
+    DEVICE_LOAD,  /* slot takes its state from a border: it continues at `position`, a page's end */
+    DEVICE_RUN,   /* tokens [position, position + count) of the slot go through the model */
+    DEVICE_CLOSE, /* the last item that names this attempt: the slot is forgotten */
 } device_item_kind_t;
 
 /* One item of a step, in the order of the step. */

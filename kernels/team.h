@@ -1,8 +1,9 @@
 /* team.h - threads that share one rank's work.
  *
- * team_run cuts a piece of work into parts and returns when all are done; the caller works too. Which thread takes which
- * part is left to chance, so parts must write to different places and may not depend on each other: then bits do not depend on
- * the number of threads. Waiting polls for a bounded time, then sleeps. One caller at a time; nothing is allocated after open.
+ * team_run cuts a piece of work into parts and returns when all are done; the caller works too.
+ * Which thread takes which part is left to chance, so parts must write to different places and may
+ * not depend on each other: then bits do not depend on the number of threads. Waiting polls for a
+ * bounded time, then sleeps. One caller at a time; nothing is allocated after open.
  */
 #ifndef KERNELS_TEAM_H
 #define KERNELS_TEAM_H

@@ -1,7 +1,7 @@
 """tidy.py [ROOT] - the house style, as far as a machine sees it. Prints what breaks it, exit 1.
 
 tools/allow.txt is a ratchet: it lists the longer functions (PATH:NAME LINES REASON) and files
-(PATH LINES REASON) that are there. An entry must be lowered or taken out when the code shrinks.
+(PATH LINES REASON) that are there. An entry that is a quarter too large must be lowered or go.
 """
 import os
 import re
@@ -72,7 +72,7 @@ def check_code(path, lines, limit):
     for start, what, length, length_max in sizes:
         if length > limit.get(what, length_max):
             yield start, f"{what} has {length} lines, at most {limit.get(what, length_max)}"
-        elif what in limit and length < limit[what]:
+        elif what in limit and length * 5 < limit[what] * 4:
             yield start, f"{what} has {length} lines now: lower its entry in tools/allow.txt"
 
 

@@ -572,8 +572,8 @@ static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
     chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
     route.keys.data = keys;
     /* Keys here only steer affinity, so the digests of weights and numerics may stay out of the salt. */
-    route.keys.count = page_keys(words, request->prompt.count, page_salt(0, 0, 0, request->salt), keys,
-                                 PROMPT_TOKENS_MAX / PAGE_TOKENS);
+    route.keys.count = page_keys(words, request->prompt.count, page_salt(0, 0, 0, request->salt),
+                                 keys, PROMPT_TOKENS_MAX / PAGE_TOKENS);
     outbox_push(outbox, self->scheduler, MESSAGE_route, &route);
     attempt_become(self, request, ROUTING);
 }

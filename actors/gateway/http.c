@@ -57,7 +57,8 @@ struct http {
 
 static int socket_of(const http_exchange_t *exchange)
 {
-    return MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    return MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+        ->connect_fd;
 }
 
 static void suspend_connection(http_exchange_t *exchange)
@@ -66,7 +67,8 @@ static void suspend_connection(http_exchange_t *exchange)
 
     MHD_suspend_connection(exchange->connection);
     exchange->suspended = true;
-    exchange->watched = epoll_ctl(exchange->http->epoll, EPOLL_CTL_ADD, socket_of(exchange), &event) == 0;
+    exchange->watched =
+        epoll_ctl(exchange->http->epoll, EPOLL_CTL_ADD, socket_of(exchange), &event) == 0;
 }
 
 static void unwatch(http_exchange_t *exchange)
@@ -173,8 +175,9 @@ static void append_body(http_exchange_t *exchange, const char *data, size_t byte
 
 static void refuse(http_exchange_t *exchange)
 {
-    static const char body[] = "{\"error\": {\"message\": \"the request body is too large\", "
-                               "\"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}";
+    static const char body[] =
+        "{\"error\": {\"message\": \"the request body is too large\", "
+        "\"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}";
 
     http_answer(exchange, exchange->refuse_status, "application/json", 0, body, sizeof(body) - 1);
 }
@@ -236,7 +239,8 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- life ---------------------------------------------------------------------------------------------------- */
 
-static status_t start_daemon(http_t *http, const char *address, uint16_t port, uint32_t connections_max)
+static status_t start_daemon(http_t *http, const char *address, uint16_t port,
+                             uint32_t connections_max)
 {
     struct sockaddr_in where = { .sin_family = AF_INET, .sin_port = htons(port) };
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
@@ -245,14 +249,15 @@ static status_t start_daemon(http_t *http, const char *address, uint16_t port, u
         return FAIL(STATUS_BAD_CONFIG, "listen address '%s' is not an IPv4 address", address);
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL, on_access, http,
-        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
-        MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        http, MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
     if (!http->daemon)
         return FAIL(STATUS_IO, "cannot listen on %s:%u: %s", address, port, strerror(errno));
     if (epoll_ctl(http->epoll, EPOLL_CTL_ADD,
-                  MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, &event) != 0)
+                  MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
+                  &event) != 0)
         return FAIL(STATUS_IO, "cannot watch the HTTP server: %s", strerror(errno));
     return STATUS_OK;
 }
@@ -378,8 +383,8 @@ void http_stream_begin(http_exchange_t *exchange, unsigned status, const char *c
     exchange->streaming = true;
     exchange->buffer = malloc(HTTP_BUFFER_BYTES);
     if (exchange->buffer)
-        exchange->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, HTTP_BUFFER_BYTES / 2,
-                                                               on_read, exchange, NULL);
+        exchange->response = MHD_create_response_from_callback(
+            MHD_SIZE_UNKNOWN, HTTP_BUFFER_BYTES / 2, on_read, exchange, NULL);
     respond(exchange, status, content_type);
 }
 

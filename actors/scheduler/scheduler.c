@@ -191,7 +191,8 @@ static instance_t *choose_decode(scheduler_t *self, const message_route_t *m,
             *outcome = ROUTE_TOO_LARGE;
             continue;
         }
-        tokens_free = (int64_t)instance->load.pages_free * PAGE_TOKENS - (int64_t)instance->recent_tokens;
+        tokens_free =
+            (int64_t)instance->load.pages_free * PAGE_TOKENS - (int64_t)instance->recent_tokens;
         if (!best || tokens_free > best_free) {
             best = instance;
             best_free = tokens_free;

@@ -93,7 +93,8 @@ static void plan_restart(supervisor_t *self, actor_id_t actor)
     uint64_t wait = 0;
 
     for (uint32_t i = 0; i < SUPERVISOR_RESTARTS_MAX; i++)
-        recent += i < child->restart_count && child->restarts_ms[i] + SUPERVISOR_WINDOW_MS > self->now_ms;
+        recent +=
+            i < child->restart_count && child->restarts_ms[i] + SUPERVISOR_WINDOW_MS > self->now_ms;
     if (recent == SUPERVISOR_RESTARTS_MAX) {
         child->state = CHILD_DEGRADED;
         LOG(ERROR, "SUPERVISOR-DEGRADED actor=%s restarts=%u window_ms=%u: it stays down",
@@ -102,7 +103,8 @@ static void plan_restart(supervisor_t *self, actor_id_t actor)
     }
     if (recent > 0)
         wait = UINT64_C(50) << recent;
-    child->spawn_at_ms = self->now_ms + (wait < SUPERVISOR_BACKOFF_MS_MAX ? wait : SUPERVISOR_BACKOFF_MS_MAX);
+    child->spawn_at_ms =
+        self->now_ms + (wait < SUPERVISOR_BACKOFF_MS_MAX ? wait : SUPERVISOR_BACKOFF_MS_MAX);
     child->restarts_ms[child->restart_count++ % SUPERVISOR_RESTARTS_MAX] = self->now_ms;
     child->state = CHILD_WAITING;
 }
@@ -124,7 +126,8 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
 
     if (!is_child(self, m->actor) || self->children[m->actor].state != CHILD_RUNNING ||
         self->children[m->actor].incarnation != m->incarnation)
-        return FAIL(STATUS_UNEXPECTED, "actor %u life %u was not running", m->actor, m->incarnation);
+        return FAIL(STATUS_UNEXPECTED, "actor %u life %u was not running", m->actor,
+                    m->incarnation);
     child = &self->children[m->actor];
     if (child->killed_by_us)
         exited.cause = EXIT_KILLED_BY_US;
@@ -329,5 +332,5 @@ const actor_type_t supervisor_type = {
     .plan = plan,
     .state = state_of,
     .check = check,
-    .table = { state_names, SUPERVISOR_STATES, rules, COUNT_OF(rules), refusals, COUNT_OF(refusals) },
+    .table = {state_names, SUPERVISOR_STATES, rules, COUNT_OF(rules), refusals, COUNT_OF(refusals)},
 };

@@ -9,11 +9,15 @@
 #include "runtime/actor.h"
 
 enum {
-    SUPERVISOR_RESTARTS_MAX = 8,           /* of one actor within SUPERVISOR_WINDOW_MS; more leave it down: degraded */
+    SUPERVISOR_RESTARTS_MAX =
+        8, /* of one actor within SUPERVISOR_WINDOW_MS; more leave it down: degraded */
     SUPERVISOR_WINDOW_MS = 60000,
-    SUPERVISOR_BACKOFF_MS_MAX = 2000,      /* the first restart is at once, later ones wait 2, 4, 8 ... ticks of 50 ms */
-    SUPERVISOR_STALLED_MS_MAX = 10000,     /* a progress word that stands still for so long is the end of its process */
-    SUPERVISOR_GRACE_MS = 3000,            /* between the asking and the killing signal when everything stops */
+    SUPERVISOR_BACKOFF_MS_MAX =
+        2000, /* the first restart is at once, later ones wait 2, 4, 8 ... ticks of 50 ms */
+    SUPERVISOR_STALLED_MS_MAX =
+        10000, /* a progress word that stands still for so long is the end of its process */
+    SUPERVISOR_GRACE_MS =
+        3000, /* between the asking and the killing signal when everything stops */
 };
 
 extern const actor_type_t supervisor_type;

@@ -226,7 +226,8 @@ static void stop_moving(transfer_t *self, attempt_t *attempt, const char *failur
         return;
     }
     for (uint32_t rank = 0; group && !attempt->cancel_sent && rank < group->rank_count; rank++)
-        if (attempt->landed[rank] < attempt->cursor[rank] && outbox_is_up(outbox, group->ranks[rank]))
+        if (attempt->landed[rank] < attempt->cursor[rank] &&
+            outbox_is_up(outbox, group->ranks[rank]))
             outbox_push(outbox, group->ranks[rank], MESSAGE_pull_cancel, &cancel);
     attempt->cancel_sent = 1;
 }
@@ -260,7 +261,8 @@ static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
     if (m->pages.count != m->generations.count)
         return FAIL(STATUS_UNEXPECTED, "%u pages but %u generations", m->pages.count,
                     m->generations.count);
-    if (self->free_first == NIL || !chain_room(store_of(self), &none, m->pages.count * TARGET_WORDS)) {
+    if (self->free_first == NIL ||
+        !chain_room(store_of(self), &none, m->pages.count * TARGET_WORDS)) {
         message_landed_t landed = { .request = m->request, .attempt = m->attempt, .failed = 1 };
 
         landed.detail = (text_view_t){ "the transfer is full", 20 };
@@ -315,7 +317,8 @@ static const char *reason_to_refuse(transfer_t *self, const attempt_t *attempt,
     if (attempt->source_known && m->source_epoch != attempt->source_epoch)
         return "pieces of one attempt are of one epoch";
     for (uint32_t i = 0; i < m->units.count; i++)
-        if (m->units.data[i].unit != (m->last && i + 1 == m->units.count ? UNIT_SLOT : UNIT_HISTORY))
+        if (m->units.data[i].unit !=
+            (m->last && i + 1 == m->units.count ? UNIT_SLOT : UNIT_HISTORY))
             return "a piece is history pages, and behind the last one the slot";
     if (m->units.count < slots || m->first_page + m->units.count - slots > attempt->pages)
         return "no slot in the last piece, or more pages than OPEN has room for";
@@ -504,7 +507,8 @@ static void push_pull(transfer_t *self, attempt_t *attempt, const group_t *targe
     for (uint32_t i = 0; i < count; i++) {
         uint32_t words[UNIT_WORDS];
 
-        chain_read(store_of(self), &attempt->items, (attempt->cursor[rank] + i) * UNIT_WORDS, UNIT_WORDS, words);
+        chain_read(store_of(self), &attempt->items, (attempt->cursor[rank] + i) * UNIT_WORDS,
+                   UNIT_WORDS, words);
         memcpy(&items[i], words, sizeof(items[i]));
     }
     attempt->cursor[rank] += count;
@@ -526,10 +530,12 @@ static void plan(void *arg, outbox_t *outbox)
         group_t *targets = targets_of(self, attempt);
         group_t *sources = group_of(self, attempt->prefill);
 
-        if (attempt->state != MOVING || !targets || !sources || sources->epoch != attempt->source_epoch)
+        if (attempt->state != MOVING || !targets || !sources ||
+            sources->epoch != attempt->source_epoch)
             continue;
         for (uint32_t rank = 0; rank < targets->rank_count; rank++)
-            if (attempt->cursor[rank] < attempt->units && attempt->landed[rank] == attempt->cursor[rank] &&
+            if (attempt->cursor[rank] < attempt->units &&
+                attempt->landed[rank] == attempt->cursor[rank] &&
                 outbox_may_send(outbox, targets->ranks[rank], MESSAGE_pull))
                 push_pull(self, attempt, targets, sources, rank, outbox);
     }
@@ -629,7 +635,8 @@ static status_t init(void *arg, const actor_birth_t *birth)
     for (uint32_t i = 0; i < TRANSFER_ATTEMPTS_MAX; i++)
         self->attempts[i].next = i + 1 < TRANSFER_ATTEMPTS_MAX ? i + 1 : NIL;
     for (uint16_t i = 0; i < topology->prefill_count; i++)
-        self->groups[self->group_count++].leader = topology_actor(topology, TOPOLOGY_PREFILL, i)->id;
+        self->groups[self->group_count++].leader =
+            topology_actor(topology, TOPOLOGY_PREFILL, i)->id;
     for (uint16_t i = 0; i < topology->decode_count; i++)
         self->groups[self->group_count++].leader = topology_actor(topology, TOPOLOGY_DECODE, i)->id;
     return STATUS_OK;

@@ -141,7 +141,8 @@ static void test_whole_answer_goes_out_at_once(void **state)
 {
     world_t *world = *state;
     char text[1024];
-    int descriptor = client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+    int descriptor =
+        client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
 
     read_until(world, descriptor, "at once", text, sizeof(text));
     assert_non_null(strstr(text, "HTTP/1.1 200"));
@@ -216,7 +217,8 @@ static void test_body_over_the_limit_is_refused_with_413(void **state)
     world_t *world = *state;
     char text[1024];
     static char block[1 << 20];
-    int descriptor = client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 34603008\r\n\r\n");
+    int descriptor =
+        client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 34603008\r\n\r\n");
     size_t sent = 0;
 
     memset(block, 'b', sizeof(block));
@@ -252,11 +254,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_whole_answer_goes_out_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_answer_may_come_later_and_names_when_to_retry, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_client_that_leaves_while_it_waits_is_seen, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_long_stream_reaches_a_slow_reader_in_bounded_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_client_that_leaves_in_a_stream_is_seen, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_body_over_the_limit_is_refused_with_413, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_answer_may_come_later_and_names_when_to_retry, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_client_that_leaves_while_it_waits_is_seen, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_long_stream_reaches_a_slow_reader_in_bounded_memory,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_client_that_leaves_in_a_stream_is_seen, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_body_over_the_limit_is_refused_with_413, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_closing_ends_what_waits, setup, teardown),
     };
 

@@ -1,4 +1,5 @@
-/* test_collective.c - slices cross between processes, with more ranks than cores, and no fault leaves a waiter behind. */
+/* test_collective.c - slices cross between processes, with more ranks than cores, and no fault
+ * leaves a waiter behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
