@@ -166,14 +166,14 @@ static uint64_t digest_pool(const geometry_t *g, const layout_t *layout, const v
     return sum;
 }
 
-uint64_t digest_unit(const geometry_t *g, const layout_t *layout, const void *memory,
-                     unit_kind_t unit, uint32_t item)
+uint64_t digest_unit(const geometry_t *g, const layout_t *layout, const void *memory, unit_t unit)
 {
     uint64_t sum = 0;
 
     for (int kind = 0; kind < POOL_COUNT; kind++) {
-        if (g->pools[kind].unit == unit)
-            sum += digest_pool(g, layout, memory, (pool_kind_t)kind, item, g->pools[kind].rows);
+        if (g->pools[kind].unit == unit.kind)
+            sum +=
+                digest_pool(g, layout, memory, (pool_kind_t)kind, unit.number, g->pools[kind].rows);
     }
     return sum;
 }

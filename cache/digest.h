@@ -19,8 +19,7 @@
 uint64_t digest_bytes(const void *data, size_t bytes, uint64_t place);
 
 /* Digest of one unit, bytes in `memory` under `layout`. */
-uint64_t digest_unit(const geometry_t *g, const layout_t *layout, const void *memory,
-                     unit_kind_t unit, uint32_t item);
+uint64_t digest_unit(const geometry_t *g, const layout_t *layout, const void *memory, unit_t unit);
 /* Digest of a history page of which only the first `tokens` positions are written: closed rows
  * only. 256 gives the same as digest_unit. */
 uint64_t digest_page_open(const geometry_t *g, const layout_t *layout, const void *memory,

@@ -36,8 +36,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cache/units.h"
 #include "kernels/device.h"
-#include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 
 enum {
@@ -77,6 +77,27 @@ typedef enum {
     POOL_SLOT_C128,
     POOL_COUNT
 } pool_kind_t;
+
+/* One unit by its kind and number; made from a typed number only. */
+typedef struct {
+    unit_kind_t kind;
+    uint32_t number;
+} unit_t;
+
+static inline unit_t unit_page(page_t page)
+{
+    return (unit_t){UNIT_HISTORY, page.value};
+}
+
+static inline unit_t unit_border(border_t border)
+{
+    return (unit_t){UNIT_BORDER, border.value};
+}
+
+static inline unit_t unit_slot(slot_t slot)
+{
+    return (unit_t){UNIT_SLOT, slot.value};
+}
 
 /* What the model and the topology say; model/config fills it. */
 typedef struct {
