@@ -40,8 +40,8 @@ typedef struct {
 
 typedef enum {
     DEVICE_OPEN,   /* slot starts an attempt: sampling, its first pages. At position 0 its state is
-                    * cleared, and tokens   run in it are prompt. At another position, pages and slot
-                    * hold that many tokens, which copies   brought; tokens run in it are the answer's
+                    * cleared, and tokens run in it are prompt. At another position, pages and slot
+                    * hold that many tokens, which copies brought; tokens run in it are the answer's
                     * (penalties count them) */
     DEVICE_EXTEND, /* slot gets more pages, behind those it has */
     DEVICE_LOAD,  /* slot takes its state from a border: it continues at `position`, a page's end */

@@ -174,8 +174,7 @@ static status_t by_items(dispatch_t *dispatch, const envelope_t *envelope, outbo
         }
         return STATUS_OK;
     }
-    ASSERT(!"a message of scope ITEMS has items");
-    return STATUS_INTERNAL;
+    check_failed("a message of scope ITEMS has items", __FILE__, __LINE__);
 }
 
 status_t dispatch_message(dispatch_t *dispatch, const envelope_t *envelope, outbox_t *outbox)
