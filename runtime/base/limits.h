@@ -79,6 +79,14 @@ enum {
     /* text */
     PIECE_BYTES_MAX = 1024,             /* one piece or added token as its file writes it */
     TOKENIZER_FILE_BYTES_MAX = 1 << 26, /* a tokenizer.json */
+    DOCUMENT_BYTES_MAX = 1 << 25,       /* a JSON text from outside */
+    DOCUMENT_DEPTH_MAX = 128,           /* nesting of its arrays and objects */
+    PROMPT_BYTES_MAX = 1 << 25,         /* a rendered prompt */
+    CHAT_MESSAGES_MAX = 1 << 14,        /* messages of one request */
+    CHAT_CALLS_MAX = 1024,              /* tool calls of one of them */
+    CHAT_CALL_ID_BYTES_MAX = 256,       /* the id of a call */
+    CHAT_BLOCK_BYTES_MAX = 1 << 16,     /* one fixed text of the chat format */
+    CHAT_EFFORTS_MAX = 8,               /* efforts that have one */
 };
 
 _Static_assert(ACTORS_MAX >= 2 * RANKS_MAX, "two whole groups fit a deployment");

@@ -8,11 +8,33 @@
 
 #include <cmocka.h>
 
-json_t *golden_load(const char *name)
+static void golden_path(const char *name, char path[1024])
 {
     const char *folder = getenv("LOCKSTEP_GOLDEN");
+    snprintf(path, 1024, "%s/%s", folder == NULL ? "tests/golden" : folder, name);
+}
+
+char *golden_read(const char *name, size_t *length)
+{
     char path[1024];
-    snprintf(path, sizeof(path), "%s/%s", folder == NULL ? "tests/golden" : folder, name);
+    golden_path(name, path);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        fail_msg("%s cannot be read", path);
+    fseek(file, 0, SEEK_END);
+    size_t bytes = (size_t)ftell(file);
+    rewind(file);
+    char *text = malloc(bytes + 1);
+    *length = fread(text, 1, bytes, file);
+    fclose(file);
+    text[*length] = '\0';
+    return text;
+}
+
+json_t *golden_load(const char *name)
+{
+    char path[1024];
+    golden_path(name, path);
     json_error_t error;
     json_t *root = json_load_file(path, JSON_ALLOW_NUL, &error);
     if (root == NULL)
