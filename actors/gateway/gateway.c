@@ -256,12 +256,12 @@ static void copy_parameters(request_t *request, const message_client_request_t *
 {
     request->sampling = m->sampling;
     request->limits = m->limits;
-    memcpy(request->bias_tokens, m->sampling.bias_tokens.data,
-           m->sampling.bias_tokens.count * sizeof(uint32_t));
-    memcpy(request->bias_values, m->sampling.bias_values.data,
-           m->sampling.bias_values.count * sizeof(float));
-    memcpy(request->stop_tokens, m->limits.stop_tokens.data,
-           m->limits.stop_tokens.count * sizeof(uint32_t));
+    for (uint32_t i = 0; i < m->sampling.bias_tokens.count; i++) {
+        request->bias_tokens[i] = m->sampling.bias_tokens.data[i];
+        request->bias_values[i] = m->sampling.bias_values.data[i];
+    }
+    for (uint32_t i = 0; i < m->limits.stop_tokens.count; i++)
+        request->stop_tokens[i] = m->limits.stop_tokens.data[i];
 }
 
 static const char *reason_to_refuse(const gateway_t *self, const message_client_request_t *m)
@@ -406,8 +406,8 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
     if (request->received.count >= m->token_count) {
         char detail[REASON_BYTES_MAX + 1];
 
-        memcpy(detail, m->detail.data, m->detail.count);
-        detail[m->detail.count] = '\0';
+        snprintf(detail, sizeof(detail), "%.*s", (int)m->detail.count,
+                 m->detail.count ? m->detail.data : "");
         finish(self, request, m->reason, detail, outbox);
         return STATUS_OK;
     }

@@ -1,0 +1,11 @@
+/* roster.h - the actors of a topology as the runtime wants them. Ids are the topology's. */
+#ifndef ACTORS_ROSTER_H
+#define ACTORS_ROSTER_H
+
+#include "runtime/roster.h"
+#include "topology/topology.h"
+
+actor_kind_t roster_kind_of(topology_kind_t kind);
+void roster_init(roster_t *roster, const topology_t *topology);
+
+#endif

@@ -1,0 +1,116 @@
+#include "tests/actors/scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "actors/roster.h"
+#include "topology/internal.h"
+
+static void set_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, uint16_t tp)
+{
+    topology->host_count = 1;
+    topology->hosts[0].devices = (uint32_t)(prefills + decodes) * tp;
+    topology->context_tokens = 4096;
+    topology->border_every = 4;
+    topology->gateway_count = 1;
+    topology->gateways[0].queued_max = 4;
+    topology->gateways[0].streams_max = 16;
+    topology->prefill_count = prefills;
+    topology->decode_count = decodes;
+    topology->transfer_count = 2;
+    for (uint16_t i = 0; i < INSTANCES_MAX; i++) {
+        topology->prefills[i] = topology->decodes[i] = (topology_group_t){
+            .tp = tp, .slots = 8, .pages = 64, .borders = 16, .chunk_tokens = 512
+        };
+    }
+    topology_derive_actors(topology);
+}
+
+scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills, uint16_t decodes,
+                    uint16_t tp)
+{
+    scene_t *scene = calloc(1, sizeof(*scene));
+    actor_birth_t birth = { .incarnation = 1 };
+    arena_t arena;
+    size_t bytes;
+
+    set_topology(&scene->topology, prefills, decodes, tp);
+    roster_init(&scene->roster, &scene->topology);
+    scene->type = type;
+    scene->id = birth.id = scene_actor(scene, kind, 0);
+    birth.topology = &scene->topology;
+    scene->capture = capture_open(&message_table, &scene->roster, scene->id);
+    bytes = dispatch_bytes(type, &message_table, &birth);
+    scene->memory = malloc(bytes);
+    arena_init(&arena, scene->memory, bytes);
+    assert_int_equal(dispatch_init(&scene->dispatch, type, &message_table, &birth, &arena), STATUS_OK);
+    scene->dispatch.check = true;
+    return scene;
+}
+
+void scene_close(scene_t *scene)
+{
+    capture_close(scene->capture);
+    free(scene->memory);
+    free(scene);
+}
+
+void scene_send(scene_t *scene, actor_id_t from, uint16_t id, const void *body)
+{
+    envelope_t envelope = { .from = from, .incarnation = 1, .id = id, .body = body };
+
+    assert_int_equal(dispatch_message(&scene->dispatch, &envelope, capture_outbox(scene->capture)), STATUS_OK);
+    capture_plan(scene->capture, scene->type, scene->dispatch.self);
+}
+
+void scene_tick(scene_t *scene, uint64_t now_ms)
+{
+    message_tick_t tick = { now_ms, UINT64_C(1700000000000) + now_ms };
+
+    scene_send(scene, PORT_RUNTIME, MESSAGE_tick, &tick);
+}
+
+void scene_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation)
+{
+    message_exited_t exited = { actor, incarnation, EXIT_CRASHED };
+
+    capture_up_set(scene->capture, actor, false);
+    scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_exited, &exited);
+}
+
+actor_id_t scene_actor(const scene_t *scene, topology_kind_t kind, uint16_t instance)
+{
+    const topology_actor_t *actor = topology_actor(&scene->topology, kind, instance);
+
+    assert_non_null(actor);
+    return actor->id;
+}
+
+actor_id_t scene_rank(const scene_t *scene, topology_kind_t kind, uint16_t instance, uint16_t rank)
+{
+    const topology_actor_t *actor = topology_rank(&scene->topology, kind, instance, rank);
+
+    assert_non_null(actor);
+    return actor->id;
+}
+
+const void *scene_take(scene_t *scene, actor_id_t to, uint16_t id)
+{
+    const void *body = capture_find(scene->capture, to, id);
+
+    if (!body)
+        fail_msg("nothing of kind %s went to actor %u", message_table.rows[id].name, to);
+    return body;
+}
+
+void scene_expect_nothing(scene_t *scene)
+{
+    capture_push_t push;
+
+    if (capture_next(scene->capture, &push))
+        fail_msg("%s went to actor %u unexpectedly", message_table.rows[push.id].name, push.to);
+}

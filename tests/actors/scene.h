@@ -1,0 +1,37 @@
+/* scene.h - one actor alone on a stage: a topology by hand, messages in, pushes out. */
+#ifndef TESTS_ACTORS_SCENE_H
+#define TESTS_ACTORS_SCENE_H
+
+#include "messages/message.h"
+#include "runtime/capture.h"
+#include "runtime/dispatch.h"
+#include "topology/topology.h"
+
+typedef struct {
+    topology_t topology;
+    roster_t roster;
+    actor_id_t id;
+    const actor_type_t *type;
+    dispatch_t dispatch;
+    capture_t *capture;
+    void *memory;
+} scene_t;
+
+/* One gateway, `prefills` and `decodes` groups of `tp` ranks, two transfers. The actor is instance 0 of `kind`. */
+scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills, uint16_t decodes,
+                    uint16_t tp);
+void scene_close(scene_t *scene);
+
+/* Dispatches one message and runs the planner. `status` of the handler is judged by the counters of dispatch. */
+void scene_send(scene_t *scene, actor_id_t from, uint16_t id, const void *body);
+void scene_tick(scene_t *scene, uint64_t now_ms);
+void scene_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation);
+
+actor_id_t scene_actor(const scene_t *scene, topology_kind_t kind, uint16_t instance);
+actor_id_t scene_rank(const scene_t *scene, topology_kind_t kind, uint16_t instance, uint16_t rank);
+/* The oldest push of `id` to `to`, taken out; fails the test if there is none. */
+const void *scene_take(scene_t *scene, actor_id_t to, uint16_t id);
+/* Fails the test if anything was pushed that nobody took. */
+void scene_expect_nothing(scene_t *scene);
+
+#endif

@@ -1,0 +1,329 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "actors/gateway/gateway.h"
+#include "tests/actors/scene.h"
+
+static const uint32_t prompt[600] = { 5, 6, 7 };
+
+static int setup(void **state)
+{
+    scene_t *scene = scene_open(&gateway_type, TOPOLOGY_GATEWAY, 2, 2, 1);
+
+    scene_tick(scene, 50);
+    *state = scene;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    scene_close(*state);
+    return 0;
+}
+
+static actor_id_t scheduler(scene_t *scene)
+{
+    return scene_actor(scene, TOPOLOGY_SCHEDULER, 0);
+}
+
+static actor_id_t prefill(scene_t *scene, uint16_t instance)
+{
+    return scene_actor(scene, TOPOLOGY_PREFILL, instance);
+}
+
+static actor_id_t decode(scene_t *scene, uint16_t instance)
+{
+    return scene_actor(scene, TOPOLOGY_DECODE, instance);
+}
+
+static void ask(scene_t *scene, uint64_t client, uint32_t output_tokens_max, uint32_t deadline_ms)
+{
+    message_client_request_t request = { .client = client, .deadline_ms = deadline_ms };
+
+    request.prompt = (u32s_view_t){ prompt, COUNT_OF(prompt) };
+    request.limits.output_tokens_max = output_tokens_max;
+    scene_send(scene, PORT_CLIENT, MESSAGE_client_request, &request);
+}
+
+static void answer_route(scene_t *scene, const message_route_t *route, uint16_t instance)
+{
+    message_routed_t routed = { .request = route->request, .attempt = route->attempt, .outcome = ROUTE_OK };
+
+    routed.prefill = prefill(scene, instance);
+    routed.decode = decode(scene, instance);
+    routed.transfer = scene_actor(scene, TOPOLOGY_TRANSFER, 0);
+    scene_send(scene, scheduler(scene), MESSAGE_routed, &routed);
+}
+
+/* Asks and routes; returns what was submitted at prefill/0. */
+static const message_submit_t *submit(scene_t *scene, uint64_t client)
+{
+    ask(scene, client, 8, 0);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+    return scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+}
+
+static void tokens_from(scene_t *scene, actor_id_t from, const message_submit_t *m, uint32_t attempt,
+                        uint32_t first, const uint32_t *ids, uint32_t count)
+{
+    record_token_t tokens[16] = { 0 };
+    record_tokens_item_t item = { .request = m->request, .attempt = attempt, .first = first };
+    message_tokens_t message;
+
+    for (uint32_t i = 0; i < count; i++)
+        tokens[i].token = ids[i];
+    item.tokens.data = tokens;
+    item.tokens.count = count;
+    message.items.data = &item;
+    message.items.count = 1;
+    scene_send(scene, from, MESSAGE_tokens, &message);
+}
+
+static void end_from(scene_t *scene, actor_id_t from, const message_submit_t *m, uint32_t attempt,
+                     uint8_t reason, uint32_t token_count)
+{
+    message_end_t end = { .request = m->request, .attempt = attempt, .reason = reason, .token_count = token_count };
+
+    scene_send(scene, from, MESSAGE_end, &end);
+}
+
+static void expect_client_tokens(scene_t *scene, uint64_t client, uint32_t first, uint32_t token, uint32_t count)
+{
+    const message_client_tokens_t *news = scene_take(scene, PORT_CLIENT, MESSAGE_client_tokens);
+
+    assert_true(news->client == client);
+    assert_int_equal(news->first, first);
+    assert_int_equal(news->tokens.count, count);
+    assert_int_equal(news->tokens.data[0].token, token);
+}
+
+static void expect_client_end(scene_t *scene, uint64_t client, uint8_t reason, uint32_t token_count)
+{
+    const message_client_end_t *end = scene_take(scene, PORT_CLIENT, MESSAGE_client_end);
+
+    assert_true(end->client == client);
+    assert_int_equal(end->reason, reason);
+    assert_int_equal(end->token_count, token_count);
+}
+
+static void test_every_pair_is_decided(void **state)
+{
+    (void)state;
+    assert_int_equal(actor_type_check(&gateway_type, &message_table, stderr), 0);
+}
+
+static void test_a_request_goes_from_client_to_end(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 77);
+
+    assert_int_equal(m->attempt, 1);
+    assert_int_equal(m->prompt.count, COUNT_OF(prompt));
+    assert_int_equal(m->prompt.data[2], 7);
+    assert_int_equal(m->forced.count, 0);
+    tokens_from(scene, prefill(scene, 0), m, 1, 0, (uint32_t[]){ 11 }, 1);
+    expect_client_tokens(scene, 77, 0, 11, 1);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12, 13 }, 3);
+    expect_client_tokens(scene, 77, 1, 12, 2);
+    end_from(scene, decode(scene, 0), m, 1, END_STOP, 3);
+    expect_client_end(scene, 77, END_STOP, 3);
+    scene_expect_nothing(scene);
+    assert_int_equal(gateway_counts(scene->dispatch.self)->live, 0);
+    assert_int_equal(gateway_counts(scene->dispatch.self)->differing, 0);
+}
+
+static void test_end_waits_for_the_last_token(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+
+    end_from(scene, decode(scene, 0), m, 1, END_LENGTH, 2);
+    scene_expect_nothing(scene);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12 }, 2);
+    expect_client_tokens(scene, 1, 0, 11, 2);
+    expect_client_end(scene, 1, END_LENGTH, 2);
+}
+
+static void test_lost_attempt_is_replayed_with_its_tokens_forced(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+    const message_submit_t *again;
+
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12 }, 2);
+    scene_exited(scene, decode(scene, 0), 1);
+    scene_take(scene, prefill(scene, 0), MESSAGE_abort);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 1);
+    again = scene_take(scene, prefill(scene, 1), MESSAGE_submit);
+    assert_int_equal(again->attempt, 2);
+    assert_int_equal(again->forced.count, 2);
+    assert_int_equal(again->forced.data[1], 12);
+    expect_client_tokens(scene, 1, 0, 11, 2);
+    /* The old attempt's words mean nothing any more; whoever still runs it is told. */
+    end_from(scene, prefill(scene, 0), m, 1, END_LOST, 0);
+    tokens_from(scene, decode(scene, 0), m, 1, 2, (uint32_t[]){ 99 }, 1);
+    assert_int_equal(((const message_abort_t *)scene_take(scene, decode(scene, 0), MESSAGE_abort))->attempt, 1);
+    tokens_from(scene, decode(scene, 1), m, 2, 2, (uint32_t[]){ 13 }, 1);
+    expect_client_tokens(scene, 1, 2, 13, 1);
+    scene_expect_nothing(scene);
+}
+
+static void test_tokens_that_come_twice_must_be_equal(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12 }, 2);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 99, 13 }, 3);
+    assert_int_equal(gateway_counts(scene->dispatch.self)->differing, 1);
+    expect_client_tokens(scene, 1, 0, 11, 2);
+    expect_client_tokens(scene, 1, 2, 13, 1);
+}
+
+static void test_gap_in_tokens_is_refused(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+
+    tokens_from(scene, decode(scene, 0), m, 1, 1, (uint32_t[]){ 12 }, 1);
+    assert_int_equal(scene->dispatch.failed[MESSAGE_tokens], 1);
+    scene_expect_nothing(scene);
+}
+
+static void test_abort_before_and_after_submission(void **state)
+{
+    scene_t *scene = *state;
+    message_client_abort_t abort = { 1, END_ABORTED };
+
+    ask(scene, 1, 8, 0);
+    scene_send(scene, PORT_CLIENT, MESSAGE_client_abort, &abort);
+    expect_client_end(scene, 1, END_ABORTED, 0);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+    assert_int_equal(scene->dispatch.refused[MESSAGE_routed], 1);
+    scene_expect_nothing(scene);
+
+    submit(scene, 2);
+    abort.client = 2;
+    scene_send(scene, PORT_CLIENT, MESSAGE_client_abort, &abort);
+    assert_int_equal(((const message_abort_t *)scene_take(scene, prefill(scene, 0), MESSAGE_abort))->reason,
+                     END_ABORTED);
+    expect_client_end(scene, 2, END_ABORTED, 0);
+    scene_expect_nothing(scene);
+}
+
+static void test_second_charge_ends_it_as_poisoned(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+    message_end_t end = { .request = m->request, .attempt = 1, .reason = END_LOST, .suspect = 1 };
+
+    scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
+    for (uint32_t attempt = 2; attempt <= 3; attempt++) {
+        const message_submit_t *again;
+
+        answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+        again = scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+        assert_int_equal(again->alone, 1);
+        end.attempt = attempt;
+        end.charge = 1;
+        scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
+    }
+    expect_client_end(scene, 1, END_POISONED, 0);
+    scene_expect_nothing(scene);
+}
+
+static void test_first_attempt_may_be_overloaded_but_a_replay_waits(void **state)
+{
+    scene_t *scene = *state;
+    message_routed_t routed = { .outcome = ROUTE_OVERLOADED };
+    const message_route_t *route;
+    const message_submit_t *m;
+
+    ask(scene, 1, 8, 0);
+    route = scene_take(scene, scheduler(scene), MESSAGE_route);
+    assert_int_equal(route->keys.count, 2);
+    assert_int_equal(route->replay, 0);
+    routed.request = route->request;
+    routed.attempt = 1;
+    scene_send(scene, scheduler(scene), MESSAGE_routed, &routed);
+    expect_client_end(scene, 1, END_OVERLOADED, 0);
+
+    m = submit(scene, 2);
+    end_from(scene, prefill(scene, 0), m, 1, END_LOST, 0);
+    route = scene_take(scene, scheduler(scene), MESSAGE_route);
+    assert_int_equal(route->replay, 1);
+    routed.request = route->request;
+    routed.attempt = 2;
+    routed.outcome = ROUTE_NO_INSTANCE;
+    scene_send(scene, scheduler(scene), MESSAGE_routed, &routed);
+    scene_expect_nothing(scene);
+    scene_tick(scene, 50 + GATEWAY_RETRY_MS);
+    scene_take(scene, scheduler(scene), MESSAGE_route);
+}
+
+static void test_what_does_not_fit_is_refused_and_says_why(void **state)
+{
+    scene_t *scene = *state;
+
+    ask(scene, 1, 4096, 0);
+    expect_client_end(scene, 1, END_REFUSED, 0);
+    ask(scene, 1, 0, 0);
+    expect_client_end(scene, 1, END_REFUSED, 0);
+    for (uint64_t client = 1; client <= 16; client++)
+        ask(scene, client, 8, 0);
+    ask(scene, 17, 8, 0);
+    expect_client_end(scene, 17, END_OVERLOADED, 0);
+}
+
+static void test_deadline_aborts(void **state)
+{
+    scene_t *scene = *state;
+
+    ask(scene, 1, 8, 500);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+    scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+    scene_tick(scene, 549);
+    scene_expect_nothing(scene);
+    scene_tick(scene, 550);
+    scene_take(scene, prefill(scene, 0), MESSAGE_abort);
+    expect_client_end(scene, 1, END_DEADLINE, 0);
+}
+
+static void test_scheduler_restart_asks_again(void **state)
+{
+    scene_t *scene = *state;
+
+    ask(scene, 1, 8, 0);
+    scene_take(scene, scheduler(scene), MESSAGE_route);
+    scene_exited(scene, scheduler(scene), 1);
+    scene_expect_nothing(scene);
+    capture_up_set(scene->capture, scheduler(scene), true);
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){ scheduler(scene), 2 });
+    scene_take(scene, scheduler(scene), MESSAGE_route);
+}
+
+#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_pair_is_decided),
+        SCENE_TEST(test_a_request_goes_from_client_to_end),
+        SCENE_TEST(test_end_waits_for_the_last_token),
+        SCENE_TEST(test_lost_attempt_is_replayed_with_its_tokens_forced),
+        SCENE_TEST(test_tokens_that_come_twice_must_be_equal),
+        SCENE_TEST(test_gap_in_tokens_is_refused),
+        SCENE_TEST(test_abort_before_and_after_submission),
+        SCENE_TEST(test_second_charge_ends_it_as_poisoned),
+        SCENE_TEST(test_first_attempt_may_be_overloaded_but_a_replay_waits),
+        SCENE_TEST(test_what_does_not_fit_is_refused_and_says_why),
+        SCENE_TEST(test_deadline_aborts),
+        SCENE_TEST(test_scheduler_restart_asks_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

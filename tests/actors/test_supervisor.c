@@ -1,0 +1,172 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "actors/supervisor/supervisor.h"
+#include "tests/actors/scene.h"
+
+static int setup(void **state)
+{
+    *state = scene_open(&supervisor_type, TOPOLOGY_SUPERVISOR, 1, 1, 2);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    scene_close(*state);
+    return 0;
+}
+
+static void start(scene_t *scene)
+{
+    scene_tick(scene, 50);
+    for (uint32_t i = 1; i < scene->topology.actor_count; i++) {
+        const message_spawn_t *spawn = scene_take(scene, PORT_PROCESS, MESSAGE_spawn);
+
+        assert_int_equal(spawn->actor, i);
+        assert_int_equal(spawn->incarnation, 1);
+    }
+    scene_expect_nothing(scene);
+}
+
+static void reap(scene_t *scene, actor_id_t actor, incarnation_t incarnation, uint8_t cause)
+{
+    message_reaped_t m = { actor, incarnation, cause, 9 };
+
+    scene_send(scene, PORT_PROCESS, MESSAGE_reaped, &m);
+}
+
+/* Everybody but the dead one hears it. */
+static uint8_t expect_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation)
+{
+    uint8_t cause = 0;
+
+    for (uint32_t i = 1; i < scene->topology.actor_count; i++) {
+        const message_exited_t *m;
+
+        if (i == actor)
+            continue;
+        m = scene_take(scene, (actor_id_t)i, MESSAGE_exited);
+        assert_int_equal(m->actor, actor);
+        assert_int_equal(m->incarnation, incarnation);
+        cause = m->cause;
+    }
+    return cause;
+}
+
+static void test_every_pair_is_decided(void **state)
+{
+    (void)state;
+    assert_int_equal(actor_type_check(&supervisor_type, &message_table, stderr), 0);
+}
+
+static void test_dead_child_is_announced_before_its_next_life(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t victim = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    capture_push_t push;
+
+    start(scene);
+    reap(scene, victim, 1, EXIT_CRASHED);
+    for (uint32_t i = 0; i + 2 < scene->topology.actor_count; i++) {
+        assert_true(capture_next(scene->capture, &push));
+        assert_int_equal(push.id, MESSAGE_exited);
+    }
+    assert_true(capture_next(scene->capture, &push));
+    assert_int_equal(push.id, MESSAGE_spawn);
+    assert_int_equal(((const message_spawn_t *)push.body)->incarnation, 2);
+    scene_expect_nothing(scene);
+}
+
+static void test_kill_names_a_life_and_charges_nobody(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t victim = scene_rank(scene, TOPOLOGY_DECODE, 0, 1);
+    message_kill_t kill = { victim, 1, { "it did not quiesce", 18 } };
+
+    start(scene);
+    scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
+    assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 1);
+    scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
+    scene_expect_nothing(scene); /* it is on its way */
+    reap(scene, victim, 1, EXIT_KILLED_OUTSIDE);
+    assert_int_equal(expect_exited(scene, victim, 1), EXIT_KILLED_BY_US);
+    scene_take(scene, PORT_PROCESS, MESSAGE_spawn);
+    scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
+    scene_expect_nothing(scene); /* the new life is another one */
+}
+
+static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t victim = scene_actor(scene, TOPOLOGY_MONITOR, 0);
+    incarnation_t incarnation;
+    uint64_t now_ms = 50;
+    uint32_t lives = 0;
+
+    start(scene);
+    for (uint32_t tick = 0; tick < 1000; tick++) {
+        if (supervisor_child(scene->dispatch.self, victim, &incarnation) == CHILD_RUNNING) {
+            lives++;
+            reap(scene, victim, incarnation, EXIT_CRASHED);
+        }
+        scene_tick(scene, now_ms += 50);
+        capture_forget(scene->capture);
+    }
+    assert_int_equal(supervisor_child(scene->dispatch.self, victim, &incarnation), CHILD_DEGRADED);
+    assert_int_equal(lives, SUPERVISOR_RESTARTS_MAX + 1);
+}
+
+static void test_stalled_child_is_put_down(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t victim = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
+    message_stalled_t stalled = { victim, 1, SUPERVISOR_STALLED_MS_MAX - 1 };
+
+    start(scene);
+    scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
+    scene_expect_nothing(scene);
+    stalled.still_ms++;
+    scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
+    assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor, victim);
+}
+
+static void test_stop_asks_then_kills_then_ends_itself(void **state)
+{
+    scene_t *scene = *state;
+    uint32_t children = scene->topology.actor_count - 1u;
+    const message_signal_t *last;
+
+    start(scene);
+    scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){ 0 });
+    for (uint32_t i = 0; i < children; i++)
+        assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 0);
+    for (uint32_t i = 1; i < children; i++)
+        reap(scene, (actor_id_t)i, 1, EXIT_CLEAN);
+    capture_forget(scene->capture);
+    scene_tick(scene, 50 + SUPERVISOR_GRACE_MS);
+    last = scene_take(scene, PORT_PROCESS, MESSAGE_signal);
+    assert_int_equal(last->actor, children);
+    assert_int_equal(last->hard, 1);
+    reap(scene, (actor_id_t)children, 1, EXIT_KILLED_OUTSIDE);
+    assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor, scene->id);
+}
+
+#define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_pair_is_decided),
+        SCENE_TEST(test_dead_child_is_announced_before_its_next_life),
+        SCENE_TEST(test_kill_names_a_life_and_charges_nobody),
+        SCENE_TEST(test_restarts_end_in_degraded_never_in_a_storm),
+        SCENE_TEST(test_stalled_child_is_put_down),
+        SCENE_TEST(test_stop_asks_then_kills_then_ends_itself),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
