@@ -1,0 +1,37 @@
+/* convert.h - between a rank's messages and its device: STEP in, STEP_DONE out, copies.
+ *
+ * The one place where messages/schema.h meets kernels/device.h; every driver of the device port (threads of a process,
+ * the simulator) calls it. Views in what comes out borrow from what goes in. No state, no allocation.
+ */
+#ifndef ACTORS_RANK_CONVERT_H
+#define ACTORS_RANK_CONVERT_H
+
+#include "kernels/device.h"
+#include "messages/message.h"
+
+/* Room for one step. */
+typedef struct {
+    device_item_t items[STEP_ITEMS_MAX];
+    device_sampling_t samplings[STEP_ITEMS_MAX];
+} convert_step_t;
+
+/* Room for one answer. */
+typedef struct {
+    record_step_token_t tokens[SLOTS_MAX];
+    record_closed_t closed[CLOSED_MAX];
+} convert_done_t;
+
+/* MALFORMED, with the item named, for what a device must never see: unknown kinds, lists whose lengths do not fit. */
+MUST_USE status_t convert_step(const message_step_t *message, convert_step_t *room, device_step_t *step);
+
+/* Sets the generation word of every unit that a step hands to a slot, before the step runs (amendment 7). */
+void convert_generations(device_t *device, const message_step_t *message);
+
+/* `parent` stays 0: the rank's actor holds the chain. `with_tokens`: rank 0; the others vouch by the digest alone. */
+void convert_done(const message_step_t *message, status_t status, const device_result_t *result, bool with_tokens,
+                  convert_done_t *room, message_step_done_t *done);
+
+/* One item of a copy, with the generation word of its target set first. */
+MUST_USE status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item);
+
+#endif
