@@ -130,11 +130,11 @@ status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t 
                            item->source,
                            item->source_generation,
                            item->target,
+                           item->target_generation,
                            item->rows,
                            item->digest };
 
     if (item->unit > UNIT_SLOT)
         return FAIL(STATUS_MALFORMED, "unit kind %u is none", item->unit);
-    device->ops->generation_set(device, copy.unit, item->target, item->target_generation);
     return device->ops->copy(device, &copy);
 }

@@ -31,7 +31,7 @@ void convert_generations(device_t *device, const message_step_t *message);
 void convert_done(const message_step_t *message, status_t status, const device_result_t *result, bool with_tokens,
                   convert_done_t *room, message_step_done_t *done);
 
-/* One item of a copy, with the generation word of its target set first. */
+/* One item of a copy. */
 MUST_USE status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item);
 
 #endif
