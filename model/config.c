@@ -577,7 +577,7 @@ status_t model_generation_parse(const char *text, size_t size, const char *name,
 /* The whole file in memory that the caller frees. NOT_FOUND if there is no such file. */
 static status_t read_file(const char *folder, const char *name, char **text, size_t *size)
 {
-    char path[4096];
+    char path[PATH_BYTES_MAX];
     FILE *file;
 
     if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))

@@ -57,6 +57,7 @@ typedef struct {
     const uint8_t *bytes;
     uint64_t size;
     uint64_t header_bytes;
+    char *names; /* of its tensors */
 } safetensors_file_t;
 
 /* Open for reading; tensors are sorted by name. */
