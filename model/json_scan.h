@@ -53,7 +53,4 @@ bool json_string_is(const json_string_view_t *string, const char *text);
 /* Printable ASCII without escapes, not empty, below `room` bytes. */
 bool json_string_plain(const json_string_view_t *string, size_t room);
 
-/* Whether the bytes are UTF-8. */
-bool utf8_valid(const char *text, size_t size);
-
 #endif

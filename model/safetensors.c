@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "model/json_scan.h"
+#include "model/utf8.h"
 
 enum { LENGTH_BYTES = 8 };
 
@@ -222,11 +223,13 @@ static status_t read_header(safetensors_t *self, safetensors_file_t *file)
     const char *text = (const char *)file->bytes + LENGTH_BYTES;
     char *names = file->names;
     json_string_view_t key;
+    size_t broken_at;
     json_scan_t scan;
 
     json_scan_init(&scan, text, file->header_bytes);
-    if (!utf8_valid(text, file->header_bytes))
-        return FAIL(STATUS_BAD_FILE, "%s: header: expected UTF-8, found other bytes", file->name);
+    if (!utf8_check(text, file->header_bytes, &broken_at))
+        return FAIL(STATUS_BAD_FILE, "%s: header: expected UTF-8, found other bytes at %zu",
+                    file->name, broken_at);
     if (file->header_bytes == 0 || text[0] != '{')
         json_scan_fail(&scan, "expected an object at the header's first byte");
     json_scan_take(&scan, '{');
@@ -481,12 +484,13 @@ static bool index_entry(json_scan_t *scan, index_t *index)
 static status_t read_index(const char *text, size_t size, index_t *index)
 {
     json_string_view_t key;
+    size_t broken_at;
     json_scan_t scan;
     bool found = false;
 
     json_scan_init(&scan, text, size);
-    if (!utf8_valid(text, size))
-        json_scan_fail(&scan, "expected UTF-8");
+    if (!utf8_check(text, size, &broken_at))
+        json_scan_fail(&scan, "expected UTF-8, found other bytes");
     json_scan_take(&scan, '{');
     do {
         if (!json_scan_key(&scan, &key))
