@@ -5,13 +5,15 @@
  * history before it, because
  * 1. the page is a multiple of 128: no ratio-128 entry is open at its end (limits.h asserts it);
  * 2. the page is a multiple of 4: no ratio-4 block is open, only the previous halves live on;
- * 3. the page is at least window - 1 long: the window lies in it (checked here: the model says it).
+ * 3. the page is at least as long as the window, which so lies in it; checked here, since the
+ *    window is the model's.
  */
 #include "cache/geometry.h"
 
 #include <string.h>
 
 #include "cache/digest.h"
+#include "kernels/format.h"
 
 _Static_assert(PAGE_TOKENS % 128 == 0, "no ratio-128 entry is open at a page's end");
 _Static_assert(PAGE_TOKENS % 4 == 0, "no ratio-4 block is open at a page's end");
@@ -98,7 +100,7 @@ static status_t check_sizes(const geometry_config_t *c)
     if (c->window == 0 || c->window > GEOMETRY_WINDOW_MAX)
         return FAIL(STATUS_TOO_LARGE, "window %u; 1 to %d are possible", c->window,
                     GEOMETRY_WINDOW_MAX);
-    if (c->window - 1 > PAGE_TOKENS)
+    if (c->window > PAGE_TOKENS)
         return FAIL(STATUS_UNSUPPORTED,
                     "window %u: a page of %d tokens would not hold it, so a page's end would need "
                     "the page before it",
@@ -130,6 +132,10 @@ static status_t check_forms(const geometry_config_t *c)
         c->cache_form != FORM_FP8_BLOCKS)
         return FAIL(STATUS_UNSUPPORTED, "cache form %s; float32, bf16 and fp8 are possible",
                     geometry_form_name(c->cache_form));
+    if (c->cache_form == FORM_FP8_BLOCKS && (c->head_dim - c->rope_dim) % GEOMETRY_FP8_BLOCK != 0)
+        return FAIL(STATUS_UNSUPPORTED,
+                    "head_dim %u without rope_dim %u is no multiple of %d, as fp8 wants",
+                    c->head_dim, c->rope_dim, GEOMETRY_FP8_BLOCK);
     if (c->index_form != FORM_FLOAT32 && c->index_form != FORM_BF16 &&
         c->index_form != FORM_FP8_ROW && c->index_form != FORM_FP4_BLOCKS)
         return FAIL(STATUS_UNSUPPORTED,
@@ -195,36 +201,37 @@ static void pool_layers(geometry_pool_t *pool, pool_kind_t kind, const geometry_
     }
 }
 
-/* Sizes of a row and a part. Bounded by the limits above: no product exceeds 32 bits. */
+/* Sizes of a row and a part; what a packed row is, kernels/format.h says. Bounded by the limits
+ * above: no product exceeds 32 bits. */
 static void pool_sizes(geometry_pool_t *pool, uint32_t rope_dim)
 {
+    format_page_t page = {.rows = pool->rows};
+
     switch (pool->form) {
     case FORM_FLOAT32:
-        pool->data_bytes = pool->channels * 4;
+        page.data_bytes = pool->channels * 4;
+        page.page_bytes = (uint64_t)pool->rows * page.data_bytes;
         break;
     case FORM_BF16:
-        pool->data_bytes = pool->channels * 2;
+        page.data_bytes = pool->channels * 2;
+        page.page_bytes = (uint64_t)pool->rows * page.data_bytes;
         break;
     case FORM_FP8_BLOCKS:
-        pool->data_bytes = pool->channels - rope_dim + rope_dim * 2;
-        pool->scale_bytes =
-            (pool->channels - rope_dim + GEOMETRY_FP8_BLOCK - 1) / GEOMETRY_FP8_BLOCK + 1;
+        page = format_page_packed(pool->rows, pool->channels, rope_dim);
         break;
     case FORM_FP8_ROW:
-        pool->data_bytes = pool->channels;
-        pool->scale_bytes = 4;
+        page = format_page_index_fp8(pool->rows, pool->channels);
         break;
     case FORM_FP4_BLOCKS:
-        pool->data_bytes = pool->channels / 2;
-        pool->scale_bytes = pool->channels / GEOMETRY_FP4_BLOCK;
+        page = format_page_index_fp4(pool->rows, pool->channels);
         break;
     case FORM_COUNT:
         ASSERT(false);
     }
+    pool->data_bytes = page.data_bytes;
+    pool->scale_bytes = page.scale_bytes;
     pool->raw_bytes = pool->rows * (pool->data_bytes + pool->scale_bytes);
-    pool->part_bytes = pool->raw_bytes;
-    if (pool->form == FORM_FP8_BLOCKS)
-        pool->part_bytes = round_up(pool->raw_bytes, pool->data_bytes);
+    pool->part_bytes = (uint32_t)page.page_bytes;
     pool->stride = round_up(pool->part_bytes, GEOMETRY_ALIGN);
 }
 
@@ -240,8 +247,9 @@ status_t geometry_init(geometry_t *g, const geometry_config_t *config)
 
         pool_shape(pool, (pool_kind_t)kind, config);
         pool_layers(pool, (pool_kind_t)kind, config);
-        pool_sizes(pool, config->rope_dim);
-        if (pool->layer_count > 0 && pool->data_bytes % 8 != 0)
+        if (pool->layer_count > 0)
+            pool_sizes(pool, config->rope_dim);
+        if (pool->data_bytes % 8 != 0)
             return FAIL(STATUS_UNSUPPORTED, "pool %s: rows of %u bytes are not whole 8-byte words",
                         descriptions[kind].name, pool->data_bytes);
         pool->unit_offset = made.unit_bytes[pool->unit];

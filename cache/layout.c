@@ -13,7 +13,7 @@ const char *layout_order_name(layout_order_t order)
 status_t layout_init(layout_t *layout, const geometry_t *g, layout_order_t order,
                      const uint32_t counts[UNIT_COUNT])
 {
-    layout_t made = {.order = order};
+    layout_t made = {.geometry = g->digest, .order = order};
     uint64_t unit_base[UNIT_COUNT];
 
     ASSERT((unsigned)order < LAYOUT_ORDER_COUNT);

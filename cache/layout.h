@@ -26,6 +26,7 @@ typedef struct {
 } layout_pool_t;
 
 typedef struct {
+    uint64_t geometry; /* digest of the geometry it was made from */
     layout_order_t order;
     uint32_t counts[UNIT_COUNT]; /* pages, borders, slots */
     layout_pool_t pools[POOL_COUNT];

@@ -156,10 +156,10 @@ static void test_shapes_that_cannot_be_served_are_refused_by_name(void **state)
         {offsetof(geometry_config_t, draft_layers), UINT32_MAX, "drafting"},
         {offsetof(geometry_config_t, head_dim), 0, "head_dim"},
         {offsetof(geometry_config_t, head_dim), 1u << 30, "head_dim"},
-        {offsetof(geometry_config_t, head_dim), 129, "8-byte words"},
+        {offsetof(geometry_config_t, head_dim), 160, "fp8"},
         {offsetof(geometry_config_t, rope_dim), 129, "rope_dim"},
         {offsetof(geometry_config_t, window), 0, "window"},
-        {offsetof(geometry_config_t, window), PAGE_TOKENS + 2, "window"},
+        {offsetof(geometry_config_t, window), PAGE_TOKENS + 1, "window"},
         {offsetof(geometry_config_t, window), UINT32_MAX, "window"},
         {offsetof(geometry_config_t, index_head_dim), 0, "index_head_dim"},
         {offsetof(geometry_config_t, index_head_dim), 40, "fp4"},
@@ -181,6 +181,18 @@ static void test_shapes_that_cannot_be_served_are_refused_by_name(void **state)
         assert_non_null(strstr(trail_text(), bad[i].says));
         assert_int_equal(g.digest, 7);
     }
+}
+
+static void test_rows_that_are_no_whole_words_are_refused(void **state)
+{
+    geometry_config_t config = config_tiny();
+    geometry_t g;
+
+    (void)state;
+    config.cache_form = FORM_BF16;
+    config.head_dim = 131;
+    assert_int_equal(geometry_init(&g, &config), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(trail_text(), "pool c4: rows of 262 bytes"));
 }
 
 static void test_unknown_ratio_is_refused_with_its_layer(void **state)
@@ -260,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_drafting_blocks_have_windows_only),
         cmocka_unit_test(test_layers_far_apart_are_packed_and_found),
         cmocka_unit_test(test_shapes_that_cannot_be_served_are_refused_by_name),
+        cmocka_unit_test(test_rows_that_are_no_whole_words_are_refused),
         cmocka_unit_test(test_unknown_ratio_is_refused_with_its_layer),
         cmocka_unit_test(test_digest_follows_every_figure),
         cmocka_unit_test(test_table_shows_pools_and_sums),
