@@ -1,0 +1,126 @@
+"""deployment.py - a whole deployment for a test: starts it, knows where it is, and proves that nothing stays behind.
+
+Each deployment has a temporary folder of its own for sockets and a mark in its environment that every process of it
+inherits. So what is left of it can be found without asking it: processes by the mark, files by the folder, shared
+memory by what is new. Readiness is what `lockstep up --detach` says by ending; nothing here waits for time.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+
+BUILD = os.environ.get("LOCKSTEP_BUILD", "build/release")
+LOCKSTEP = os.path.join(BUILD, "lockstep")
+ENDPOINT = re.compile(r"https?://[\w.\[\]:-]+:\d+")
+
+
+class Deployment:
+    """Use in a `with`: entering starts it, leaving stops it and checks that nothing is left."""
+
+    def __init__(self, topology, *options):
+        self.topology = topology
+        self.options = options
+        self.name = f"e2e-{uuid.uuid4().hex[:8]}"
+        self.mark = f"LOCKSTEP_E2E={self.name}"
+        self.folder = tempfile.mkdtemp(prefix=self.name)
+        self.url = None
+        self.said = ""
+        self.shared_memory_before = shared_memory()
+
+    def environment(self):
+        return {**os.environ, "LOCKSTEP_E2E": self.name, "XDG_RUNTIME_DIR": self.folder,
+                "TMPDIR": self.folder}
+
+    def command(self, *arguments, check=True):
+        """Runs `lockstep ARGUMENT...` in this deployment's environment."""
+        run = subprocess.run([LOCKSTEP, *arguments], env=self.environment(), text=True, check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+        if check and run.returncode != 0:
+            raise AssertionError(f"lockstep {' '.join(arguments)}: {run.returncode}\n{run.stdout}")
+        return run
+
+    def up(self):
+        """`up --detach` ends when the deployment is ready and has said where."""
+        # A file, not a pipe: the daemon may keep its descriptors, and a pipe would then never end.
+        with tempfile.TemporaryFile("w+") as output:
+            status = subprocess.run(
+                [LOCKSTEP, "up", self.topology, "--name", self.name, "--port", "0", "--detach",
+                 *self.options], env=self.environment(), check=False, stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, timeout=120).returncode
+            output.seek(0)
+            self.said = output.read()
+        endpoint = ENDPOINT.search(self.said)
+        if status != 0 or not endpoint:
+            raise AssertionError(f"lockstep up {self.topology}: {status}\n{self.said}")
+        self.url = endpoint[0]
+        return self
+
+    def down(self):
+        return self.command("down", self.name)
+
+    def ps(self):
+        """The rows of `ps --json`: name, pid, state and more of each actor."""
+        rows = json.loads(self.command("ps", self.name, "--json").stdout)
+        return rows if isinstance(rows, list) else rows["actors"]
+
+    def pid(self, actor):
+        return next(row["pid"] for row in self.ps() if row["name"] == actor)
+
+    def processes(self):
+        """Every living process that carries the mark, as {pid: command line}."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if self.mark.encode() not in file.read().split(b"\0"):
+                        continue
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    words = file.read().replace(b"\0", b" ").decode().strip()
+            except OSError:
+                continue
+            if words:  # a zombie has none
+                found[int(pid)] = words
+        return found
+
+    def leftovers(self):
+        """What this deployment left behind; empty after a good `down`."""
+        left = [f"process {pid}: {words}" for pid, words in self.processes().items()]
+        left += [f"shared memory {name}" for name in sorted(shared_memory() - self.shared_memory_before)
+                 if self.name in name]
+        left += [f"file {os.path.join(folder, name)}"
+                 for folder, _, names in os.walk(self.folder) for name in names]
+        return left
+
+    def __enter__(self):
+        try:
+            return self.up()
+        except BaseException:
+            self.remove()
+            raise
+
+    def __exit__(self, kind, value, trace):
+        try:
+            self.down()
+            left = self.leftovers()
+            assert not left or kind, "left behind:\n" + "\n".join(left)
+        finally:
+            self.remove()
+
+    def remove(self):
+        """Ends what is still there, so that one failed test does not disturb the next."""
+        for pid in self.processes():
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
+        for name in shared_memory() - self.shared_memory_before:
+            if self.name in name:
+                os.unlink(os.path.join("/dev/shm", name))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def shared_memory():
+    return set(os.listdir("/dev/shm"))
