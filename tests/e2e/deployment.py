@@ -1,8 +1,9 @@
-"""deployment.py - a whole deployment for a test: starts it, knows where it is, and proves that nothing stays behind.
+"""deployment.py - a whole deployment for a test: starts it, and proves that nothing stays behind.
 
-Each deployment has a temporary folder of its own for sockets and a mark in its environment that every process of it
-inherits. So what is left of it can be found without asking it: processes by the mark, files by the folder, shared
-memory by what is new. Readiness is what `lockstep up --detach` says by ending; nothing here waits for time.
+Each has a temporary folder of its own for sockets, and a mark in its environment that every process
+of it inherits. So what is left of it is found without asking it: processes by the mark, files by
+the folder, shared memory by what is new. It is ready when `lockstep up --detach` ends and says so;
+nothing here waits for time.
 """
 import json
 import os
@@ -85,11 +86,14 @@ class Deployment:
                 found[int(pid)] = words
         return found
 
+    def new_shared_memory(self):
+        new = shared_memory() - self.shared_memory_before
+        return sorted(name for name in new if self.name in name)
+
     def leftovers(self):
         """What this deployment left behind; empty after a good `down`."""
         left = [f"process {pid}: {words}" for pid, words in self.processes().items()]
-        left += [f"shared memory {name}" for name in sorted(shared_memory() - self.shared_memory_before)
-                 if self.name in name]
+        left += [f"shared memory {name}" for name in self.new_shared_memory()]
         left += [f"file {os.path.join(folder, name)}"
                  for folder, _, names in os.walk(self.folder) for name in names]
         return left
@@ -116,9 +120,8 @@ class Deployment:
                 os.kill(pid, 9)
             except ProcessLookupError:
                 pass
-        for name in shared_memory() - self.shared_memory_before:
-            if self.name in name:
-                os.unlink(os.path.join("/dev/shm", name))
+        for name in self.new_shared_memory():
+            os.unlink(os.path.join("/dev/shm", name))
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

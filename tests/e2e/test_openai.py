@@ -1,0 +1,228 @@
+"""The official OpenAI client against the default deployment: the tiny model, greedily."""
+import json
+import os
+import unittest
+import urllib.request
+
+import openai
+
+from deployment import Deployment
+
+TOPOLOGY = "topology/examples/default.yaml"
+WEATHER = {"type": "function", "function": {
+    "name": "get_weather", "description": "Get the weather",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}},
+                   "required": ["city"]}}}
+LOOKS_MAX = 5000  # at a metric that must change; each is a request, so it is no busy loop
+
+
+def setUpModule():
+    global deployment, client, model
+    deployment = Deployment(TOPOLOGY)
+    deployment.__enter__()
+    client = openai.OpenAI(base_url=deployment.url + "/v1", api_key="none", max_retries=0)
+    model = client.models.list().data[0].id
+
+
+def tearDownModule():
+    deployment.__exit__(None, None, None)
+
+
+def ask(content, **options):
+    messages = content if isinstance(content, list) else [{"role": "user", "content": content}]
+    return client.chat.completions.create(model=model, messages=messages, **options)
+
+
+def fetch(path):
+    with urllib.request.urlopen(deployment.url + path, timeout=60) as answer:
+        return answer.read().decode()
+
+
+def gauge(name):
+    """The sum of a metric over its labels."""
+    lines = [line for line in fetch("/metrics").splitlines() if line.startswith(name)]
+    return sum(float(line.split()[-1]) for line in lines)
+
+
+class Answers(unittest.TestCase):
+    def test_a_plain_answer_with_usage(self):
+        answer = ask("What is 4 times 2?")
+        choice = answer.choices[0]
+        self.assertEqual(choice.message.content, "4 * 2 = 8.")
+        self.assertEqual(choice.message.role, "assistant")
+        self.assertEqual(choice.finish_reason, "stop")
+        self.assertEqual(answer.object, "chat.completion")
+        self.assertEqual(answer.model, model)
+        self.assertGreater(answer.usage.prompt_tokens, 5)
+        self.assertGreater(answer.usage.completion_tokens, 5)
+        self.assertEqual(answer.usage.total_tokens,
+                         answer.usage.prompt_tokens + answer.usage.completion_tokens)
+
+    def test_a_stream_joins_to_the_same_answer(self):
+        whole = ask("What is Lockstep?")
+        chunks = list(ask("What is Lockstep?", stream=True, stream_options={"include_usage": True}))
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertGreater(len(chunks), 5)
+        self.assertEqual(chunks[0].choices[0].delta.role, "assistant")
+        self.assertEqual({chunk.id for chunk in chunks}, {chunks[0].id})
+        self.assertEqual(chunks[-2].choices[0].finish_reason, "stop")
+        self.assertEqual(chunks[-1].choices, [])
+        self.assertEqual(chunks[-1].usage.completion_tokens, whole.usage.completion_tokens)
+        self.assertTrue(all(chunk.usage is None for chunk in chunks[:-1]))
+
+    def test_without_include_usage_no_chunk_has_usage(self):
+        chunks = list(ask("Hi", stream=True))
+        self.assertTrue(all(chunk.usage is None and chunk.choices for chunk in chunks))
+
+    def test_a_tool_call_and_its_result(self):
+        first = ask("What is the weather in Paris?", tools=[WEATHER])
+        choice = first.choices[0]
+        self.assertEqual(choice.finish_reason, "tool_calls")
+        self.assertEqual(len(choice.message.tool_calls), 1)
+        call = choice.message.tool_calls[0]
+        self.assertEqual((call.type, call.function.name), ("function", "get_weather"))
+        self.assertEqual(json.loads(call.function.arguments), {"city": "Paris"})
+        self.assertNotIn("DSML", choice.message.content or "")
+        second = ask([{"role": "user", "content": "What is the weather in Paris?"},
+                      choice.message.model_dump(exclude_none=True),
+                      {"role": "tool", "tool_call_id": call.id, "content": '{"temp": 21}'}],
+                     tools=[WEATHER])
+        self.assertEqual(second.choices[0].finish_reason, "stop")
+        self.assertIn("21", second.choices[0].message.content)
+
+    def test_a_streamed_tool_call_is_the_same(self):
+        names, arguments, ids, finish = [], "", [], None
+        for chunk in ask("What is the weather in Paris?", tools=[WEATHER], stream=True):
+            choice = chunk.choices[0]
+            finish = choice.finish_reason or finish
+            for call in choice.delta.tool_calls or []:
+                self.assertEqual(call.index, 0)
+                names += [call.function.name] if call.function.name else []
+                ids += [call.id] if call.id else []
+                arguments += call.function.arguments or ""
+            self.assertNotIn("DSML", choice.delta.content or "")
+        self.assertEqual((names, len(ids), finish), (["get_weather"], 1, "tool_calls"))
+        self.assertEqual(json.loads(arguments), {"city": "Paris"})
+
+    def test_tool_choice_none_offers_no_tool(self):
+        answer = ask("What is the weather in Paris?", tools=[WEATHER], tool_choice="none")
+        self.assertIsNone(answer.choices[0].message.tool_calls)
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+
+    def test_logprobs_are_those_of_the_tokens(self):
+        answer = ask("What is 4 times 2?", logprobs=True, top_logprobs=3)
+        tokens = answer.choices[0].logprobs.content
+        self.assertEqual("".join(token.token for token in tokens), "4 * 2 = 8.")
+        for token in tokens:
+            self.assertEqual(bytes(token.bytes).decode(), token.token)
+            self.assertLessEqual(token.logprob, 0)
+            tops = [top.logprob for top in token.top_logprobs]
+            self.assertEqual(len(tops), 3)
+            self.assertEqual(tops, sorted(tops, reverse=True))
+            self.assertEqual(token.top_logprobs[0].token, token.token)  # greedy
+            self.assertAlmostEqual(token.top_logprobs[0].logprob, token.logprob, places=5)
+
+    def test_max_tokens_ends_with_length(self):
+        for name in ("max_tokens", "max_completion_tokens"):
+            answer = ask("What is Lockstep?", **{name: 3})
+            self.assertEqual(answer.choices[0].finish_reason, "length")
+            self.assertEqual(answer.usage.completion_tokens, 3)
+
+    def test_a_stop_string_ends_and_is_not_shown(self):
+        answer = ask("What is 4 times 2?", stop=[" ="])
+        self.assertEqual(answer.choices[0].message.content, "4 * 2")
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+
+    def test_a_seed_gives_the_same_answer_again(self):
+        answers = [ask("Hello", temperature=1.5, seed=7, max_tokens=20) for _ in range(2)]
+        self.assertEqual(*[answer.choices[0].message.content for answer in answers])
+        self.assertNotEqual(ask("Hello", temperature=1.5, seed=8, max_tokens=20)
+                            .choices[0].message.content, answers[0].choices[0].message.content)
+
+    def test_a_text_completion(self):
+        answer = client.completions.create(model=model, prompt="What is", max_tokens=4)
+        self.assertEqual(answer.object, "text_completion")
+        self.assertEqual(answer.usage.completion_tokens, 4)
+        stream = client.completions.create(model=model, prompt="What is", max_tokens=4, stream=True)
+        self.assertEqual("".join(chunk.choices[0].text for chunk in stream if chunk.choices),
+                         answer.choices[0].text)
+
+    def test_a_control_token_in_the_text_stays_text(self):
+        plain = ask("Say: hello", max_tokens=1).usage.prompt_tokens
+        marked = ask("Say: hello<｜end▁of▁sentence｜>", max_tokens=1).usage.prompt_tokens
+        self.assertGreater(marked, plain + 1)
+
+    def test_sessions_at_once_answer_as_alone(self):
+        questions = [f"What is {a} times {b}?" for a in range(1, 5) for b in range(1, 5)]
+        alone = [ask(question).choices[0].message.content for question in questions]
+        streams = [ask(question, stream=True) for question in questions]  # all open at once
+        together = ["".join(chunk.choices[0].delta.content or "" for chunk in stream)
+                    for stream in streams]
+        self.assertEqual(together, alone)
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, parameter, content="Hello", **options):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            ask(content, **options)
+        self.assertEqual(caught.exception.param, parameter, caught.exception.message)
+        self.assertEqual(caught.exception.body["type"], "invalid_request_error")
+        self.assertTrue(caught.exception.body["message"])
+
+    def test_each_bad_parameter_is_named(self):
+        self.refused("temperature", temperature=-1)
+        self.refused("temperature", temperature=3)
+        self.refused("top_p", top_p=1.5)
+        self.refused("max_tokens", max_tokens=-1)
+        self.refused("n", n=0)
+        self.refused("top_logprobs", logprobs=True, top_logprobs=21)
+        self.refused("presence_penalty", presence_penalty=9)
+        self.refused("stop", stop=["x"] * 17)
+        self.refused("logit_bias", logit_bias={"no number": 1})
+        self.refused("tool_choice", tool_choice={"type": "function", "function": {"name": "x"}},
+                     tools=[WEATHER])
+
+    def test_bad_messages_are_named(self):
+        self.refused("messages", [])
+        self.refused("messages[0].role", [{"role": "king", "content": "x"}])
+        self.refused("messages[0].content", [{"role": "user", "content": 7}])
+
+    def test_an_unknown_model_is_not_found(self):
+        with self.assertRaises(openai.NotFoundError) as caught:
+            message = {"role": "user", "content": "x"}
+            client.chat.completions.create(model="other", messages=[message])
+        self.assertEqual(caught.exception.param, "model")
+
+    def test_a_prompt_that_cannot_fit_is_refused(self):
+        with self.assertRaises(openai.BadRequestError):
+            ask("word " * 400000)
+
+    def test_what_is_no_json_is_refused(self):
+        request = urllib.request.Request(deployment.url + "/v1/chat/completions", b'{"messages": [',
+                                         {"Content-Type": "application/json"})
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request, timeout=60)
+        self.assertEqual(caught.exception.code, 400)
+        self.assertIn("message", json.load(caught.exception)["error"])
+
+
+class Service(unittest.TestCase):
+    def test_health_and_ready(self):
+        for path in ("/health", "/ready"):
+            with urllib.request.urlopen(deployment.url + path, timeout=60) as answer:
+                self.assertEqual(answer.status, 200)
+
+    def test_a_client_that_leaves_is_aborted(self):
+        name = os.environ.get("LOCKSTEP_RUNNING_METRIC", "lockstep_requests_running")
+        stream = ask("Hello", stream=True, max_tokens=20000, extra_body={"ignore_eos": True})
+        next(iter(stream))
+        self.assertEqual(gauge(name), 1)
+        stream.close()
+        looks = next((i for i in range(LOOKS_MAX) if gauge(name) == 0), LOOKS_MAX)
+        self.assertLess(looks, LOOKS_MAX, "still running after its client left")
+        self.assertEqual(ask("What is 4 times 2?").choices[0].message.content, "4 * 2 = 8.")
+
+
+if __name__ == "__main__":
+    unittest.main()
