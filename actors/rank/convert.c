@@ -28,13 +28,14 @@ static status_t check_item(uint32_t number, const record_step_item_t *item)
         return FAIL(STATUS_MALFORMED, "item %u: slot %u", number, item->slot);
     if (item->kind == DEVICE_RUN && item->tokens.count != item->count &&
         (item->tokens.count != 0 || item->count != 1))
-        return FAIL(STATUS_MALFORMED, "item %u: %u tokens given for %u positions", number, item->tokens.count,
-                    item->count);
+        return FAIL(STATUS_MALFORMED, "item %u: %u tokens given for %u positions", number,
+                    item->tokens.count, item->count);
     if (item->pages.count != item->generations.count)
-        return FAIL(STATUS_MALFORMED, "item %u: %u pages, %u generations", number, item->pages.count,
-                    item->generations.count);
+        return FAIL(STATUS_MALFORMED, "item %u: %u pages, %u generations", number,
+                    item->pages.count, item->generations.count);
     if (item->border_pages.count != item->border_targets.count ||
-        item->border_pages.count != item->border_generations.count || item->border_pages.count > DEVICE_BORDERS_MAX)
+        item->border_pages.count != item->border_generations.count ||
+        item->border_pages.count > DEVICE_BORDERS_MAX)
         return FAIL(STATUS_MALFORMED, "item %u: lists of borders differ in length", number);
     if (item->sampling.bias_tokens.count != item->sampling.bias_values.count)
         return FAIL(STATUS_MALFORMED, "item %u: %u biased tokens, %u values", number,
@@ -80,7 +81,8 @@ void convert_generations(device_t *device, const message_step_t *message)
         const record_step_item_t *item = &message->items.data[i];
 
         for (uint32_t k = 0; k < item->pages.count; k++)
-            device->ops->generation_set(device, UNIT_HISTORY, item->pages.data[k], item->generations.data[k]);
+            device->ops->generation_set(device, UNIT_HISTORY, item->pages.data[k],
+                                        item->generations.data[k]);
         for (uint32_t k = 0; k < item->border_targets.count; k++)
             device->ops->generation_set(device, UNIT_BORDER, item->border_targets.data[k],
                                         item->border_generations.data[k]);
@@ -101,8 +103,8 @@ static void convert_token(const device_token_t *from, record_step_token_t *to)
     };
 }
 
-void convert_done(const message_step_t *message, status_t status, const device_result_t *result, bool with_tokens,
-                  convert_done_t *room, message_step_done_t *done)
+void convert_done(const message_step_t *message, status_t status, const device_result_t *result,
+                  bool with_tokens, convert_done_t *room, message_step_done_t *done)
 {
     const char *detail = status == STATUS_OK ? "" : trail_text();
 
@@ -115,8 +117,8 @@ void convert_done(const message_step_t *message, status_t status, const device_r
     for (uint32_t i = 0; with_tokens && i < result->token_count; i++)
         convert_token(&result->tokens[i], &room->tokens[i]);
     for (uint32_t i = 0; with_tokens && i < result->closed_count; i++)
-        room->closed[i] = (record_closed_t){ (uint8_t)result->closed[i].unit, result->closed[i].index,
-                                             result->closed[i].digest };
+        room->closed[i] = (record_closed_t){(uint8_t)result->closed[i].unit,
+                                            result->closed[i].index, result->closed[i].digest};
     done->tokens.data = room->tokens;
     done->tokens.count = with_tokens ? result->token_count : 0;
     done->closed.data = room->closed;

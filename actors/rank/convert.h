@@ -22,14 +22,15 @@ typedef struct {
 } convert_done_t;
 
 /* MALFORMED, with the item named, for what a device must never see: unknown kinds, lists whose lengths do not fit. */
-MUST_USE status_t convert_step(const message_step_t *message, convert_step_t *room, device_step_t *step);
+MUST_USE status_t convert_step(const message_step_t *message, convert_step_t *room,
+                               device_step_t *step);
 
 /* Sets the generation word of every unit that a step hands to a slot, before the step runs (amendment 7). */
 void convert_generations(device_t *device, const message_step_t *message);
 
 /* `parent` stays 0: the rank's actor holds the chain. `with_tokens`: rank 0; the others vouch by the digest alone. */
-void convert_done(const message_step_t *message, status_t status, const device_result_t *result, bool with_tokens,
-                  convert_done_t *room, message_step_done_t *done);
+void convert_done(const message_step_t *message, status_t status, const device_result_t *result,
+                  bool with_tokens, convert_done_t *room, message_step_done_t *done);
 
 /* One item of a copy. */
 MUST_USE status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item);

@@ -30,8 +30,8 @@ static void set_topology(topology_t *topology, uint16_t prefills, uint16_t decod
     topology_derive_actors(topology);
 }
 
-scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills, uint16_t decodes,
-                    uint16_t tp)
+scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
+                    uint16_t decodes, uint16_t tp)
 {
     scene_t *scene = calloc(1, sizeof(*scene));
     actor_birth_t birth = { .incarnation = 1 };
@@ -47,7 +47,8 @@ scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t pre
     bytes = dispatch_bytes(type, &message_table, &birth);
     scene->memory = malloc(bytes);
     arena_init(&arena, scene->memory, bytes);
-    assert_int_equal(dispatch_init(&scene->dispatch, type, &message_table, &birth, &arena), STATUS_OK);
+    assert_int_equal(dispatch_init(&scene->dispatch, type, &message_table, &birth, &arena),
+                     STATUS_OK);
     scene->dispatch.check = true;
     return scene;
 }
@@ -63,7 +64,8 @@ void scene_send(scene_t *scene, actor_id_t from, uint16_t id, const void *body)
 {
     envelope_t envelope = { .from = from, .incarnation = 1, .id = id, .body = body };
 
-    assert_int_equal(dispatch_message(&scene->dispatch, &envelope, capture_outbox(scene->capture)), STATUS_OK);
+    assert_int_equal(dispatch_message(&scene->dispatch, &envelope, capture_outbox(scene->capture)),
+                     STATUS_OK);
     capture_plan(scene->capture, scene->type, scene->dispatch.self);
 }
 

@@ -18,8 +18,8 @@ typedef struct {
 } scene_t;
 
 /* One gateway, `prefills` and `decodes` groups of `tp` ranks, two transfers. The actor is instance 0 of `kind`. */
-scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills, uint16_t decodes,
-                    uint16_t tp);
+scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
+                    uint16_t decodes, uint16_t tp);
 void scene_close(scene_t *scene);
 
 /* Dispatches one message and runs the planner. `status` of the handler is judged by the counters of dispatch. */

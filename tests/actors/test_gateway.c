@@ -51,7 +51,8 @@ static void ask(scene_t *scene, uint64_t client, uint32_t output_tokens_max, uin
 
 static void answer_route(scene_t *scene, const message_route_t *route, uint16_t instance)
 {
-    message_routed_t routed = { .request = route->request, .attempt = route->attempt, .outcome = ROUTE_OK };
+    message_routed_t routed = {
+        .request = route->request, .attempt = route->attempt, .outcome = ROUTE_OK};
 
     routed.prefill = prefill(scene, instance);
     routed.decode = decode(scene, instance);
@@ -67,8 +68,8 @@ static const message_submit_t *submit(scene_t *scene, uint64_t client)
     return scene_take(scene, prefill(scene, 0), MESSAGE_submit);
 }
 
-static void tokens_from(scene_t *scene, actor_id_t from, const message_submit_t *m, uint32_t attempt,
-                        uint32_t first, const uint32_t *ids, uint32_t count)
+static void tokens_from(scene_t *scene, actor_id_t from, const message_submit_t *m,
+                        uint32_t attempt, uint32_t first, const uint32_t *ids, uint32_t count)
 {
     record_token_t tokens[16] = { 0 };
     record_tokens_item_t item = { .request = m->request, .attempt = attempt, .first = first };
@@ -86,12 +87,14 @@ static void tokens_from(scene_t *scene, actor_id_t from, const message_submit_t 
 static void end_from(scene_t *scene, actor_id_t from, const message_submit_t *m, uint32_t attempt,
                      uint8_t reason, uint32_t token_count)
 {
-    message_end_t end = { .request = m->request, .attempt = attempt, .reason = reason, .token_count = token_count };
+    message_end_t end = {
+        .request = m->request, .attempt = attempt, .reason = reason, .token_count = token_count};
 
     scene_send(scene, from, MESSAGE_end, &end);
 }
 
-static void expect_client_tokens(scene_t *scene, uint64_t client, uint32_t first, uint32_t token, uint32_t count)
+static void expect_client_tokens(scene_t *scene, uint64_t client, uint32_t first, uint32_t token,
+                                 uint32_t count)
 {
     const message_client_tokens_t *news = scene_take(scene, PORT_CLIENT, MESSAGE_client_tokens);
 
@@ -166,7 +169,8 @@ static void test_lost_attempt_is_replayed_with_its_tokens_forced(void **state)
     /* The old attempt's words mean nothing any more; whoever still runs it is told. */
     end_from(scene, prefill(scene, 0), m, 1, END_LOST, 0);
     tokens_from(scene, decode(scene, 0), m, 1, 2, (uint32_t[]){ 99 }, 1);
-    assert_int_equal(((const message_abort_t *)scene_take(scene, decode(scene, 0), MESSAGE_abort))->attempt, 1);
+    assert_int_equal(
+        ((const message_abort_t *)scene_take(scene, decode(scene, 0), MESSAGE_abort))->attempt, 1);
     tokens_from(scene, decode(scene, 1), m, 2, 2, (uint32_t[]){ 13 }, 1);
     expect_client_tokens(scene, 1, 2, 13, 1);
     scene_expect_nothing(scene);
@@ -209,8 +213,9 @@ static void test_abort_before_and_after_submission(void **state)
     submit(scene, 2);
     abort.client = 2;
     scene_send(scene, PORT_CLIENT, MESSAGE_client_abort, &abort);
-    assert_int_equal(((const message_abort_t *)scene_take(scene, prefill(scene, 0), MESSAGE_abort))->reason,
-                     END_ABORTED);
+    assert_int_equal(
+        ((const message_abort_t *)scene_take(scene, prefill(scene, 0), MESSAGE_abort))->reason,
+        END_ABORTED);
     expect_client_end(scene, 2, END_ABORTED, 0);
     scene_expect_nothing(scene);
 }

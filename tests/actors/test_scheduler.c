@@ -35,8 +35,8 @@ static void all_report(scene_t *scene)
         report(scene, TOPOLOGY_DECODE, i, (message_instance_t){ .pages_free = 64 });
 }
 
-static const message_routed_t *route(scene_t *scene, uint64_t request, uint32_t prompt_tokens, uint64_t first_key,
-                                     uint8_t replay)
+static const message_routed_t *route(scene_t *scene, uint64_t request, uint32_t prompt_tokens,
+                                     uint64_t first_key, uint8_t replay)
 {
     static uint64_t keys[64];
     message_route_t m = { .request = request, .attempt = 1, .replay = replay };
@@ -86,7 +86,7 @@ static void test_holder_of_the_prefix_wins_until_it_is_swamped(void **state)
     report(scene, TOPOLOGY_PREFILL, (uint16_t)0, (message_instance_t){ .opened = 1 });
     assert_int_equal(holder, scene_actor(scene, TOPOLOGY_PREFILL, 0));
     assert_int_equal(route(scene, 2, 4001, 1000, 0)->prefill, holder);
-    report(scene, TOPOLOGY_PREFILL, 0, (message_instance_t){ .opened = 2, .queued_tokens = 100000 });
+    report(scene, TOPOLOGY_PREFILL, 0, (message_instance_t){.opened = 2, .queued_tokens = 100000});
     assert_int_not_equal(route(scene, 3, 4001, 1000, 0)->prefill, holder);
 }
 
@@ -95,9 +95,11 @@ static void test_dead_holder_is_forgotten(void **state)
     scene_t *scene = *state;
 
     all_report(scene);
-    assert_int_equal(route(scene, 1, 4000, 1000, 0)->prefill, scene_actor(scene, TOPOLOGY_PREFILL, 0));
+    assert_int_equal(route(scene, 1, 4000, 1000, 0)->prefill,
+                     scene_actor(scene, TOPOLOGY_PREFILL, 0));
     scene_exited(scene, scene_actor(scene, TOPOLOGY_PREFILL, 0), 1);
-    assert_int_equal(route(scene, 2, 4000, 1000, 0)->prefill, scene_actor(scene, TOPOLOGY_PREFILL, 1));
+    assert_int_equal(route(scene, 2, 4000, 1000, 0)->prefill,
+                     scene_actor(scene, TOPOLOGY_PREFILL, 1));
 }
 
 static void test_decode_with_most_room_wins(void **state)

@@ -89,7 +89,8 @@ static void test_kill_names_a_life_and_charges_nobody(void **state)
 
     start(scene);
     scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
-    assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 1);
+    assert_int_equal(
+        ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 1);
     scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
     scene_expect_nothing(scene); /* it is on its way */
     reap(scene, victim, 1, EXIT_KILLED_OUTSIDE);
@@ -131,7 +132,8 @@ static void test_stalled_child_is_put_down(void **state)
     scene_expect_nothing(scene);
     stalled.still_ms++;
     scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
-    assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor, victim);
+    assert_int_equal(
+        ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor, victim);
 }
 
 static void test_stop_asks_then_kills_then_ends_itself(void **state)
@@ -143,7 +145,8 @@ static void test_stop_asks_then_kills_then_ends_itself(void **state)
     start(scene);
     scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){ 0 });
     for (uint32_t i = 0; i < children; i++)
-        assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 0);
+        assert_int_equal(
+            ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 0);
     for (uint32_t i = 1; i < children; i++)
         reap(scene, (actor_id_t)i, 1, EXIT_CLEAN);
     capture_forget(scene->capture);
@@ -152,7 +155,9 @@ static void test_stop_asks_then_kills_then_ends_itself(void **state)
     assert_int_equal(last->actor, children);
     assert_int_equal(last->hard, 1);
     reap(scene, (actor_id_t)children, 1, EXIT_KILLED_OUTSIDE);
-    assert_int_equal(((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor, scene->id);
+    assert_int_equal(
+        ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor,
+        scene->id);
 }
 
 #define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

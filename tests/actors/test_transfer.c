@@ -35,7 +35,8 @@ static void announce(scene_t *scene, topology_kind_t kind, uint64_t epoch)
         pools[i] = (record_pool_t){ .rank = scene_rank(scene, kind, 0, i), .incarnation = 1 };
     m.pools.data = pools;
     m.pools.count = TP;
-    scene_send(scene, scene_actor(scene, kind, 0), kind == TOPOLOGY_DECODE ? MESSAGE_targets : MESSAGE_sources, &m);
+    scene_send(scene, scene_actor(scene, kind, 0),
+               kind == TOPOLOGY_DECODE ? MESSAGE_targets : MESSAGE_sources, &m);
 }
 
 static int setup(void **state)
@@ -58,7 +59,8 @@ static void open_attempt(scene_t *scene, uint64_t epoch)
 {
     static const uint32_t pages[] = { 21, 22, 23 };
     static const uint64_t generations[] = { 121, 122, 123 };
-    message_open_t m = { .request = REQUEST, .attempt = 1, .prefill = prefill(scene), .slot = SLOT, .epoch = epoch };
+    message_open_t m = {
+        .request = REQUEST, .attempt = 1, .prefill = prefill(scene), .slot = SLOT, .epoch = epoch};
 
     m.slot_generation = 106;
     m.pages = (u32s_view_t){ pages, 3 };
@@ -67,13 +69,16 @@ static void open_attempt(scene_t *scene, uint64_t epoch)
 }
 
 /* Pages [first, first + count) of the prompt, and the slot behind them if it is the last piece. */
-static const message_kv_answer_t *piece(scene_t *scene, uint32_t number, uint32_t first, uint32_t count, uint8_t last)
+static const message_kv_answer_t *piece(scene_t *scene, uint32_t number, uint32_t first,
+                                        uint32_t count, uint8_t last)
 {
     record_unit_t units[4] = { 0 };
-    message_kv_ready_t m = { .request = REQUEST, .attempt = 1, .decode = decode(scene), .piece = number };
+    message_kv_ready_t m = {
+        .request = REQUEST, .attempt = 1, .decode = decode(scene), .piece = number};
 
     for (uint32_t i = 0; i < count; i++)
-        units[i] = (record_unit_t){ UNIT_HISTORY, 31 + first + i, 131 + first + i, 1000 + first + i, PAGE_TOKENS };
+        units[i] = (record_unit_t){UNIT_HISTORY, 31 + first + i, 131 + first + i, 1000 + first + i,
+                                   PAGE_TOKENS};
     units[count] = (record_unit_t){ UNIT_SLOT, 2, 102, 2000, 0 };
     m.source_epoch = SOURCE_EPOCH;
     m.first_page = first;
@@ -209,7 +214,8 @@ static void test_death_of_a_decode_rank_fails_it(void **state)
     scene_take(scene, rank(scene, 1), MESSAGE_pull);
     pull = scene_take(scene, rank(scene, 0), MESSAGE_pull);
     scene_exited(scene, rank(scene, 1), 1);
-    assert_int_equal(((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
+    assert_int_equal(
+        ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
     scene_take(scene, rank(scene, 0), MESSAGE_pull_cancel);
     scene_expect_nothing(scene);
     answer_pull(scene, 0, pull, STATUS_OK);
@@ -226,7 +232,8 @@ static void test_new_target_epoch_ends_what_belongs_to_the_old(void **state)
     for (uint16_t i = 0; i < TP; i++)
         scene_take(scene, rank(scene, i), MESSAGE_pull);
     announce(scene, TOPOLOGY_DECODE, TARGET_EPOCH + 1);
-    assert_int_equal(((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
+    assert_int_equal(
+        ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
     expect_both_fenced(scene);
 }
 
@@ -240,8 +247,9 @@ static void test_pulls_wait_for_the_epoch_that_open_names(void **state)
     scene_expect_nothing(scene);
     announce(scene, TOPOLOGY_DECODE, TARGET_EPOCH + 1);
     for (uint16_t i = 0; i < TP; i++)
-        assert_int_equal(((const message_pull_t *)scene_take(scene, rank(scene, i), MESSAGE_pull))->epoch,
-                         TARGET_EPOCH + 1);
+        assert_int_equal(
+            ((const message_pull_t *)scene_take(scene, rank(scene, i), MESSAGE_pull))->epoch,
+            TARGET_EPOCH + 1);
 }
 
 static void test_dead_openers_get_nothing(void **state)
@@ -271,7 +279,8 @@ static void test_pieces_out_of_order_fail_the_attempt(void **state)
     open_attempt(scene, TARGET_EPOCH);
     scene_take(scene, decode(scene), MESSAGE_opened);
     assert_int_equal(piece(scene, 1, 1, 1, 0)->taken, 0);
-    assert_int_equal(((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
+    assert_int_equal(
+        ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
     scene_take(scene, decode(scene), MESSAGE_fenced);
     scene_expect_nothing(scene);
 }
