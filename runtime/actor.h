@@ -87,12 +87,14 @@ typedef struct {
  * true) and that the table lets this kind send it to that kind. */
 void outbox_push(outbox_t *outbox, actor_id_t to, uint16_t id, const void *body);
 
-/* REQUEST: the stream to `to` is up, and credit for one message of this type at its largest
- * plausible size is at hand. STATE: the stream is up and no message of this type is unacknowledged
- * on it. */
+/* REQUEST: outbox_is_up, and of the credit that the receiver gave (messages and bytes) some is
+ * left. STATE: outbox_is_up, and no message of this type is unacknowledged there. Always true for
+ * replies, controls and ports; always false outside `plan` for the other two. */
 bool outbox_may_send(const outbox_t *outbox, actor_id_t to, uint16_t id);
 
-/* The stream to `to` is up: it said HELLO and has not EXITED since. */
+/* The stream to `to` is up, and the actor has handled JOINED of the life it is up with. Until
+ * then, and from EXITED on, a REPLY or CONTROL to it is dropped and counted, since it is meant
+ * for an ended life. */
 bool outbox_is_up(const outbox_t *outbox, actor_id_t to);
 
 /* Prints a line for every (state, message) pair that the message table lets this kind receive and

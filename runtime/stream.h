@@ -65,12 +65,11 @@ typedef struct {
 typedef struct {
     stream_birth_t birth;
     stream_state_t state;
-    incarnation_t peer_incarnation;            /* 0: none known */
-    incarnation_t dead_incarnation;            /* the latest that is known to have ended */
-    char peer_endpoint[ADDRESS_BYTES_MAX * 2]; /* from its HELLO */
+    incarnation_t peer_incarnation;         /* 0: none known */
+    incarnation_t dead_incarnation;         /* the latest that is known to have ended */
+    char peer_endpoint[ENDPOINT_BYTES_MAX]; /* from its HELLO */
 
-    /* out: queue of encoded messages from seq out_first on; the first out_sent of them are on their
-     * way */
+    /* out: encoded messages from seq out_acked + 1 on; those up to out_sent are on their way */
     queue_t out;
     uint64_t out_next; /* seq of the next message pushed */
     uint64_t out_sent; /* seq of the last one put into a frame since the last resume */
@@ -95,6 +94,8 @@ typedef struct {
     bool refuse_due;
     bool resuming; /* a gap was seen; no second HELLO for it before its time */
     char refusal[REASON_BYTES_MAX];
+    incarnation_t refused_incarnation; /* logged once per life */
+    incarnation_t malformed_incarnation;
     uint64_t hello_us;      /* when the last one was sent */
     uint64_t hello_wait_us; /* before the next one unasked */
     uint64_t moved_us;      /* when something was last sent or acknowledged */
@@ -139,15 +140,17 @@ MUST_USE status_t stream_push(stream_t *stream, const message_row_t *row, const 
 void stream_applied(stream_t *stream, incarnation_t incarnation, uint64_t seq,
                     const message_row_t *row, size_t size);
 
-/* Frames that are due: HELLO, refusal, messages, acknowledgement. Batches; cheap if there is
- * nothing to say. */
-void stream_flush(stream_t *stream, uint64_t now_us, stream_emit_t *emit, void *context);
+/* Frames that are due: HELLO, refusal, messages, acknowledgement; built in `frame`, which has room
+ * for FRAME_BYTES_MAX. Batches; cheap if there is nothing to say. */
+void stream_flush(stream_t *stream, uint64_t now_us, uint8_t *frame, stream_emit_t *emit,
+                  void *context);
 /* Once per TICK period: what only time brings (HELLO again, acknowledgements, doubt about a silent
  * peer). */
 void stream_tick(stream_t *stream, uint64_t now_us);
 
 /* Who a frame is from and for, without judging it. False if it does not even say that. */
 bool stream_peek(const uint8_t *frame, size_t size, actor_id_t *from, actor_id_t *to);
+const char *stream_state_name(stream_state_t state);
 void stream_print(const stream_t *stream, FILE *out);
 
 #endif

@@ -39,9 +39,18 @@ enum {
     PAGE_TOKENS = 256,       /* token positions of a page */
 
     /* messages */
-    MESSAGES_MAX = 128,          /* ids of a message table, retired ones included */
-    MESSAGE_BYTES_MAX = 9 << 20, /* one encoded body: a SUBMIT of a full prompt with a full answer */
+    MESSAGES_MAX = 128,             /* ids of a message table, retired ones included */
+    MESSAGE_BYTES_MAX = 9 << 20,    /* one encoded body: a SUBMIT of full prompt and full answer */
     MESSAGE_ARENA_BYTES = 24 << 20, /* structs and numbers of one decoded body */
+    FRAME_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16), /* one frame: a batch, or one large message */
+    FRAME_BATCH_BYTES = 1 << 16,     /* a frame with this much takes no further message */
+    FRAME_BATCH_MESSAGES = 1024,     /* as little as one message each */
+    STREAM_CREDIT_MESSAGES = 1024,   /* unacknowledged REQUESTs of one sender at one receiver */
+    STREAM_CREDIT_BYTES = 4 << 20,   /* of them; passed by at most one message */
+    STREAM_OUT_BYTES_MAX = 64 << 20, /* all that one stream keeps unacknowledged */
+    MAILBOX_BYTES_MAX = 256 << 20,   /* all that waits for dispatch at one actor */
+    OBSERVERS_MAX = 16,              /* observers of one actor at once */
+    ENDPOINT_BYTES_MAX = 128,        /* of a ZeroMQ endpoint, with the final NUL */
     TOKENS_ITEM_MAX = 4096,   /* tokens of one attempt in one TOKENS; the rest follows */
     TOKENS_ITEMS_MAX = 4096,  /* attempts in one TOKENS */
     KV_UNITS_MAX = 512,       /* units in one KV_READY or PULL */

@@ -1,0 +1,102 @@
+#include "runtime/figures.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void figures_init(figures_t *figures, actor_id_t actor, incarnation_t incarnation, const char *name)
+{
+    memset(figures, 0, sizeof(*figures));
+    (void)snprintf(figures->name, sizeof(figures->name), "%s", name);
+    figure_set(&figures->actor, actor);
+    figure_set(&figures->incarnation, incarnation);
+    figure_set(&figures->process, (uint64_t)getpid());
+    figure_set(&figures->version, FIGURES_VERSION);
+    atomic_store_explicit(&figures->magic, FIGURES_MAGIC, memory_order_release);
+}
+
+enum { OBJECT_BYTES_MAX = 160 };
+
+static status_t object_name(const char *prefix, const char *actor, char *object)
+{
+    int length = snprintf(object, OBJECT_BYTES_MAX, "%s%s", prefix, actor);
+
+    if (length < 0 || length >= OBJECT_BYTES_MAX)
+        return FAIL(STATUS_TOO_LARGE, "a shared memory name of %d bytes", length);
+    for (char *at = object + strlen(prefix); *at; at++)
+        if (*at == '/')
+            *at = '.';
+    return STATUS_OK;
+}
+
+status_t figures_create(const char *prefix, const char *actor, figures_t **figures)
+{
+    char object[OBJECT_BYTES_MAX];
+    void *memory;
+    int fd;
+
+    TRY(object_name(prefix, actor, object));
+    (void)shm_unlink(object);
+    fd = shm_open(object, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0)
+        return FAIL(STATUS_IO, "shm_open %s: %s", object, strerror(errno));
+    if (ftruncate(fd, sizeof(figures_t)) != 0) {
+        (void)close(fd);
+        return FAIL(STATUS_IO, "ftruncate %s: %s", object, strerror(errno));
+    }
+    memory = mmap(NULL, sizeof(figures_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    if (memory == MAP_FAILED)
+        return FAIL(STATUS_IO, "mmap %s: %s", object, strerror(errno));
+    *figures = memory;
+    return STATUS_OK;
+}
+
+status_t figures_open(const char *prefix, const char *actor, const figures_t **figures)
+{
+    char object[OBJECT_BYTES_MAX];
+    const figures_t *seen;
+    struct stat info;
+    void *memory;
+    int fd;
+
+    TRY(object_name(prefix, actor, object));
+    fd = shm_open(object, O_RDONLY, 0);
+    if (fd < 0)
+        return FAIL(STATUS_NOT_FOUND, "shm_open %s: %s", object, strerror(errno));
+    if (fstat(fd, &info) != 0 || info.st_size != sizeof(figures_t)) {
+        (void)close(fd);
+        return FAIL(STATUS_MISMATCH, "%s is of %lld bytes, expected %zu", object,
+                    (long long)info.st_size, sizeof(figures_t));
+    }
+    memory = mmap(NULL, sizeof(figures_t), PROT_READ, MAP_SHARED, fd, 0);
+    (void)close(fd);
+    if (memory == MAP_FAILED)
+        return FAIL(STATUS_IO, "mmap %s: %s", object, strerror(errno));
+    seen = memory;
+    if (atomic_load_explicit(&seen->magic, memory_order_acquire) != FIGURES_MAGIC ||
+        figure_get(&seen->version) != FIGURES_VERSION) {
+        (void)munmap(memory, sizeof(figures_t));
+        return FAIL(STATUS_MISMATCH, "%s does not hold figures of version %d", object,
+                    FIGURES_VERSION);
+    }
+    *figures = seen;
+    return STATUS_OK;
+}
+
+void figures_close(const figures_t *figures)
+{
+    if (figures)
+        (void)munmap((void *)(uintptr_t)figures, sizeof(*figures));
+}
+
+void figures_unlink(const char *prefix, const char *actor)
+{
+    char object[OBJECT_BYTES_MAX];
+
+    if (object_name(prefix, actor, object) == STATUS_OK)
+        (void)shm_unlink(object);
+}

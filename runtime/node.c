@@ -1,0 +1,656 @@
+#include "runtime/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/log.h"
+#include "runtime/codec.h"
+
+enum { PEER_NONE = 0xffff, OBSERVER_IDLE_US = 60 * 1000 * 1000, RUNTIME_BODY_BYTES_MAX = 64 };
+
+/* A record of the mailbox; the body stands behind it. */
+typedef struct {
+    uint64_t arrived_us;
+    uint64_t seq; /* on its stream; 0: from a port */
+    uint32_t size;
+    incarnation_t incarnation;
+    actor_id_t from;
+    uint16_t id;
+    bool swallowed; /* the actor must not hear of it; it is acknowledged in its turn */
+} mail_t;
+
+typedef struct {
+    stream_t stream;
+    incarnation_t met; /* the life that the actor knows: JOINED was handled, EXITED not yet */
+    bool dirty;        /* a flush may have something to send */
+    bool observer;
+    uint64_t heard_us; /* observers: when it last spoke */
+} peer_t;
+
+struct node {
+    node_config_t config;
+    actor_birth_t birth;
+    actor_kind_t kind;
+    dispatch_t dispatch;
+    outbox_t outbox;
+    queue_t mailbox;
+    arena_t arena;  /* of the message in hand */
+    uint8_t *frame; /* of FRAME_BYTES_MAX */
+    void *memory;   /* of the dispatch tables and the actor's state */
+    peer_t *peers;  /* those of the roster in its order, then observers */
+    uint32_t peer_count;
+    uint32_t peer_max;
+    uint16_t *peer_of; /* by actor id of the roster; PEER_NONE: none */
+    uint16_t *dirty;   /* indices of dirty peers */
+    uint32_t dirty_count;
+    uint64_t ticked_us; /* clock at the last TICK that was queued */
+    uint64_t life_us;   /* what the actor takes for the time since it began */
+    bool tick_waits;
+    bool plan_due;
+    bool working;    /* a handler runs: ports must not post into the mailbox under it */
+    status_t failed; /* of a push; ends the process after the handler */
+    envelope_t last;
+    figures_t *figures;
+    figures_t *own_figures; /* if the driver gave none */
+};
+
+static uint64_t now_us(const node_t *node)
+{
+    return node->config.driver.clock_us(node->config.driver.context);
+}
+
+static peer_t *find(const node_t *node, actor_id_t id)
+{
+    if (id < node->config.roster->count)
+        return node->peer_of[id] == PEER_NONE ? NULL : &node->peers[node->peer_of[id]];
+    for (uint32_t i = 0; i < node->peer_count; i++)
+        if (node->peers[i].observer && node->peers[i].stream.birth.peer == id)
+            return &node->peers[i];
+    return NULL;
+}
+
+static void mark(node_t *node, peer_t *peer)
+{
+    if (peer->dirty)
+        return;
+    peer->dirty = true;
+    node->dirty[node->dirty_count++] = (uint16_t)(peer - node->peers);
+}
+
+/* ---- mailbox ---- */
+
+static bool put_mail(node_t *node, const mail_t *mail, const uint8_t *body)
+{
+    uint8_t *record = queue_push(&node->mailbox, sizeof(*mail) + mail->size);
+
+    ASSERT(!node->working);
+    if (!record)
+        return false;
+    memcpy(record, mail, sizeof(*mail));
+    if (mail->size)
+        memcpy(record + sizeof(*mail), body, mail->size);
+    figure_set(&node->figures->depth, node->mailbox.count);
+    if (node->mailbox.count > figure_get(&node->figures->depth_max))
+        figure_set(&node->figures->depth_max, node->mailbox.count);
+    if (node->mailbox.count == 1)
+        figure_set(&node->figures->oldest_us, mail->arrived_us);
+    return true;
+}
+
+void node_post(node_t *node, actor_id_t port, uint16_t id, const uint8_t *body, size_t size)
+{
+    const mail_t mail = {
+        .arrived_us = now_us(node), .size = (uint32_t)size, .from = port, .id = id};
+
+    ASSERT(port >= PORT_FIRST && port != ACTOR_NONE);
+    ASSERT(id < node->config.table->count);
+    ASSERT(size <= MESSAGE_BYTES_MAX);
+    if (!put_mail(node, &mail, body)) /* a port is bounded by what it was asked for */
+        node->failed =
+            FAIL(STATUS_NO_MEMORY, "the mailbox is full of %u messages", node->mailbox.count);
+}
+
+/* JOINED, EXITED and TICK are encoded like everything else, so that traces show them alike. */
+static void post_runtime(node_t *node, uint16_t id, const void *body)
+{
+    uint8_t bytes[RUNTIME_BODY_BYTES_MAX];
+    size_t used = 0;
+    status_t status =
+        codec_encode(&node->config.table->rows[id], body, bytes, sizeof(bytes), &used);
+
+    ASSERT(status == STATUS_OK);
+    node_post(node, PORT_RUNTIME, id, bytes, used);
+}
+
+void node_tick(node_t *node)
+{
+    uint64_t now = now_us(node), worth = now - node->ticked_us;
+    runtime_tick_t tick = {.wall_ms = node->config.driver.wall_ms(node->config.driver.context)};
+
+    for (uint32_t i = 0; i < node->peer_count; i++) {
+        stream_tick(&node->peers[i].stream, now);
+        mark(node, &node->peers[i]);
+    }
+    if (node->tick_waits)
+        return;
+    if (worth > 2 * node->config.tick_us)
+        worth = 2 * node->config.tick_us;
+    node->life_us += worth;
+    node->ticked_us = now;
+    node->tick_waits = true;
+    tick.now_ms = node->life_us / 1000;
+    post_runtime(node, RUNTIME_TICK, &tick);
+}
+
+/* ---- what streams tell ---- */
+
+static void on_joined(void *context, actor_id_t peer, incarnation_t incarnation)
+{
+    const runtime_joined_t joined = {.actor = peer, .incarnation = incarnation};
+    node_t *node = context;
+
+    LOG(DEBUG, "STREAM-UP peer=%s incarnation=%u", roster_name(node->config.roster, peer),
+        incarnation);
+    post_runtime(node, RUNTIME_JOINED, &joined);
+}
+
+static void post_exited(node_t *node, actor_id_t peer, incarnation_t incarnation)
+{
+    const runtime_exited_t exited = {.actor = peer, .incarnation = incarnation, .cause = 2};
+
+    post_runtime(node, RUNTIME_EXITED, &exited);
+}
+
+static void on_exited(void *context, actor_id_t peer, incarnation_t incarnation)
+{
+    node_t *node = context;
+
+    LOG(DEBUG, "STREAM-LATER-LIFE peer=%s ended=%u", roster_name(node->config.roster, peer),
+        incarnation);
+    post_exited(node, peer, incarnation);
+}
+
+/* A supervisor says that a process was reaped. True if the actor must not hear of it in these
+ * words: it never heard that it joined, or has heard already that it ended, or knew an earlier life
+ * only, and hears of the end of that one instead. */
+static bool close_exited(node_t *node, const uint8_t *body, size_t size)
+{
+    const message_row_t *row = &node->config.table->rows[RUNTIME_EXITED];
+    const runtime_exited_t *exited;
+    const void *decoded = NULL;
+    incarnation_t known;
+    peer_t *peer;
+
+    arena_reset(&node->arena);
+    if (codec_decode(row, body, size, &node->arena, &decoded) != STATUS_OK)
+        return false; /* the dispatch will count it as malformed */
+    exited = decoded;
+    peer = find(node, exited->actor);
+    if (!peer)
+        return true;
+    mark(node, peer);
+    known = peer->stream.peer_incarnation;
+    if (!stream_exited(&peer->stream, exited->incarnation))
+        return true;
+    if (known == exited->incarnation)
+        return false;
+    post_exited(node, exited->actor, known);
+    return true;
+}
+
+static bool on_message(void *context, actor_id_t from, incarnation_t incarnation, uint64_t seq,
+                       uint16_t id, const uint8_t *body, size_t size)
+{
+    node_t *node = context;
+    mail_t mail = {.arrived_us = now_us(node),
+                   .seq = seq,
+                   .size = (uint32_t)size,
+                   .incarnation = incarnation,
+                   .from = from,
+                   .id = id};
+
+    if (id == RUNTIME_EXITED && roster_kind(node->config.roster, from) == ACTOR_SUPERVISOR)
+        mail.swallowed = close_exited(node, body, size);
+    return put_mail(node, &mail, body);
+}
+
+/* ---- observers ---- */
+
+static void drop_observer(node_t *node, peer_t *peer)
+{
+    stream_t *stream = &peer->stream;
+
+    if (stream->state == STREAM_UP)
+        post_exited(node, stream->birth.peer, stream->peer_incarnation);
+    stream_fini(stream);
+    memset(stream, 0, sizeof(*stream));
+    stream->birth.peer = ACTOR_NONE;
+}
+
+static stream_birth_t birth_for(const node_t *node, actor_id_t peer)
+{
+    return (stream_birth_t){.table = node->config.table,
+                            .self = node->birth.id,
+                            .incarnation = node->birth.incarnation,
+                            .peer = peer,
+                            .digests = node->config.digests,
+                            .name = roster_name(node->config.roster, node->birth.id),
+                            .endpoint = node->config.endpoint ? node->config.endpoint : ""};
+}
+
+/* A place for an observer that speaks for the first time: a free one, or that of the one silent
+ * for longest. */
+static peer_t *admit_observer(node_t *node, actor_id_t id)
+{
+    peer_t *place = NULL;
+    stream_birth_t birth = birth_for(node, id);
+
+    if (!node->config.driver.observer || roster_kind(node->config.roster, id) != ACTOR_OBSERVER ||
+        !roster_are_peers(node->config.roster, node->config.table, node->birth.id, id))
+        return NULL;
+    if (node->peer_count < node->peer_max) {
+        place = &node->peers[node->peer_count++];
+    } else {
+        for (uint32_t i = 0; i < node->peer_count; i++) {
+            peer_t *peer = &node->peers[i];
+
+            if (peer->observer && (!place || peer->heard_us < place->heard_us))
+                place = peer;
+        }
+        drop_observer(node, place);
+    }
+    *place = (peer_t){.observer = true, .dirty = place->dirty};
+    birth.digests = (stream_digests_t){0}; /* an observer knows none, and is told none */
+    stream_init(&place->stream, &birth, now_us(node));
+    return place;
+}
+
+static void retire_observers(node_t *node)
+{
+    uint64_t now = now_us(node);
+
+    for (uint32_t i = 0; i < node->peer_count; i++) {
+        peer_t *peer = &node->peers[i];
+
+        if (peer->observer && peer->stream.birth.peer != ACTOR_NONE &&
+            now - peer->heard_us > OBSERVER_IDLE_US)
+            drop_observer(node, peer);
+    }
+}
+
+/* ---- in ---- */
+
+void node_receive(node_t *node, const uint8_t *frame, size_t size)
+{
+    const stream_events_t events = {node, on_joined, on_exited, on_message};
+    actor_id_t from = ACTOR_NONE, to = ACTOR_NONE;
+    peer_t *peer = NULL;
+    uint64_t acked;
+
+    trail_reset();
+    if (stream_peek(frame, size, &from, &to) && to == node->birth.id) {
+        peer = find(node, from);
+        if (!peer)
+            peer = admit_observer(node, from);
+    }
+    if (!peer) {
+        figure_add(&node->figures->malformed, 1);
+        LOG(DEBUG, "FRAME-REFUSED bytes=%zu from=%u to=%u: %s", size, from, to, trail_text());
+        return;
+    }
+    acked = peer->stream.out_acked;
+    peer->heard_us = now_us(node);
+    stream_receive(&peer->stream, frame, size, peer->heard_us, &events);
+    if (peer->observer && peer->stream.peer_endpoint[0])
+        node->config.driver.observer(node->config.driver.context, from, peer->stream.peer_endpoint);
+    if (peer->stream.out_acked != acked)
+        node->plan_due = true;
+    mark(node, peer);
+}
+
+void node_connected(node_t *node, actor_id_t id)
+{
+    peer_t *peer = find(node, id);
+
+    if (!peer)
+        return;
+    stream_connected(&peer->stream, now_us(node));
+    mark(node, peer);
+}
+
+/* ---- out ---- */
+
+/* A stream can be up with a life whose JOINED still waits in the mailbox. What the actor sends before
+ * it knows is meant for an earlier life, and must not reach this one. */
+static bool has_met(const peer_t *peer)
+{
+    return peer->stream.state == STREAM_UP && peer->met == peer->stream.peer_incarnation;
+}
+
+static void put(void *context, actor_id_t to, const message_row_t *row, const uint8_t *body,
+                size_t size)
+{
+    node_t *node = context;
+    peer_t *peer;
+    status_t status;
+
+    if (roster_kind(node->config.roster, to) == ACTOR_PORT) {
+        node->config.driver.port(node->config.driver.context, to, row->id, body, size);
+        return;
+    }
+    peer = find(node, to);
+    if (!peer) { /* an observer that went between question and answer */
+        ASSERT(roster_kind(node->config.roster, to) == ACTOR_OBSERVER);
+        return;
+    }
+    if (!has_met(peer)) {
+        peer->stream.counters.dropped_down++;
+        return;
+    }
+    status = stream_push(&peer->stream, row, body, size, now_us(node));
+    if (status != STATUS_OK)
+        node->failed = status;
+    mark(node, peer);
+}
+
+static bool is_up(const void *context, actor_id_t to)
+{
+    const peer_t *peer = find(context, to);
+
+    return peer && has_met(peer);
+}
+
+static bool may_send(const void *context, actor_id_t to, const message_row_t *row)
+{
+    const peer_t *peer = find(context, to);
+
+    return peer && has_met(peer) && stream_may_send(&peer->stream, row);
+}
+
+static void show_stream(node_t *node, const peer_t *peer)
+{
+    uint32_t index = (uint32_t)(peer - node->peers);
+    figures_stream_t *figures;
+    const stream_t *s = &peer->stream;
+
+    if (index >= ACTORS_MAX)
+        return;
+    figures = &node->figures->streams[index];
+    figure_set(&figures->peer, s->birth.peer);
+    figure_set(&figures->life, s->peer_incarnation);
+    figure_set(&figures->state, s->state);
+    figure_set(&figures->sent, s->out_sent);
+    figure_set(&figures->acked, s->out_acked);
+    figure_set(&figures->received, s->received);
+    figure_set(&figures->applied, s->applied);
+    figure_set(&figures->credit, s->credit_messages - s->requests_out);
+    figure_set(&node->figures->stream_count, node->peer_count);
+}
+
+void node_flush(node_t *node)
+{
+    const node_driver_t *driver = &node->config.driver;
+    uint64_t now = now_us(node);
+
+    for (uint32_t i = 0; i < node->dirty_count; i++) {
+        peer_t *peer = &node->peers[node->dirty[i]];
+
+        peer->dirty = false;
+        if (peer->stream.birth.peer == ACTOR_NONE)
+            continue;
+        stream_flush(&peer->stream, now, node->frame, driver->frame, driver->context);
+        show_stream(node, peer);
+    }
+    node->dirty_count = 0;
+}
+
+/* ---- work ---- */
+
+/* Before the handler: what it sends in answer is already meant for the life of this JOINED. */
+static void meet(node_t *node, uint16_t id, const void *body)
+{
+    const runtime_joined_t *joined = body; /* EXITED begins with the same fields */
+    peer_t *peer = find(node, joined->actor);
+
+    if (peer)
+        peer->met = id == RUNTIME_JOINED ? joined->incarnation : 0;
+}
+
+static status_t handle(node_t *node, const mail_t *mail, const uint8_t *body)
+{
+    const node_config_t *config = &node->config;
+    const message_row_t *row =
+        mail->id < config->table->count ? &config->table->rows[mail->id] : NULL;
+    actor_kind_t from = roster_kind(config->roster, mail->from);
+    const void *decoded = NULL;
+    status_t status;
+
+    trail_reset();
+    if (!row || !row->name)
+        status = FAIL(STATUS_MALFORMED, "message %u is not known here", mail->id);
+    else if (!(row->from & BIT(from)) || !(row->to & BIT(node->kind)) ||
+             (row->class == MESSAGE_LOCAL && from != ACTOR_PORT))
+        status = FAIL(STATUS_MALFORMED, "%s does not go this way", row->name);
+    else
+        status = codec_decode(row, body, mail->size, &node->arena, &decoded);
+    if (status != STATUS_OK) {
+        figure_add(&node->figures->malformed, 1);
+        LOG(WARN, "MESSAGE-MALFORMED from=%s message=%u bytes=%u: %s",
+            roster_name(config->roster, mail->from), mail->id, mail->size, trail_text());
+        return STATUS_OK;
+    }
+    if (mail->id == RUNTIME_JOINED || mail->id == RUNTIME_EXITED)
+        meet(node, mail->id, decoded);
+    node->last = (envelope_t){
+        .from = mail->from, .incarnation = mail->incarnation, .id = mail->id, .body = decoded};
+    return dispatch_message(&node->dispatch, &node->last, &node->outbox);
+}
+
+static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t ended_us)
+{
+    const dispatch_t *dispatch = &node->dispatch;
+    figures_t *figures = node->figures;
+    const mail_t *next;
+    size_t size;
+
+    if (mail && mail->id < MESSAGES_MAX) {
+        figures_message_t *message = &figures->messages[mail->id];
+        uint64_t refused = dispatch->refused[mail->id];
+
+        figure_add(&message->received, 1);
+        figure_add(&message->wait_us, began_us - mail->arrived_us);
+        figure_add(&message->handle_us, ended_us - began_us);
+        figure_add(&figures->refused, refused - figure_get(&message->refused));
+        figure_set(&message->refused, refused);
+        figure_set(&message->failed, dispatch->failed[mail->id]);
+        figure_add(&figures->received, 1);
+    }
+    next = queue_front(&node->mailbox, &size);
+    figure_set(&figures->oldest_us, next ? next->arrived_us : 0);
+    figure_set(&figures->depth, node->mailbox.count);
+    figure_set(&figures->state, dispatch->type->state(dispatch->self));
+    figure_set(&figures->now_us, ended_us);
+    figure_add(&figures->progress, 1);
+}
+
+status_t node_work(node_t *node, bool *worked)
+{
+    size_t size = 0;
+    const mail_t *front = queue_front(&node->mailbox, &size);
+    uint64_t began = now_us(node);
+    mail_t mail = {0};
+    status_t status = STATUS_OK;
+    peer_t *peer;
+
+    *worked = front != NULL || node->plan_due;
+    if (!*worked)
+        return STATUS_OK;
+    node->working = true;
+    node->last = (envelope_t){.from = ACTOR_NONE};
+    arena_reset(&node->arena);
+    if (front) {
+        mail = *front;
+        if (mail.from == PORT_RUNTIME && mail.id == RUNTIME_TICK)
+            node->tick_waits = false;
+        if (!mail.swallowed)
+            status = handle(node, &mail, (const uint8_t *)(front + 1));
+        queue_pop(&node->mailbox);
+        peer = mail.seq ? find(node, mail.from) : NULL;
+        if (peer) {
+            stream_applied(&peer->stream, mail.incarnation, mail.seq,
+                           mail.id < node->config.table->count ? &node->config.table->rows[mail.id]
+                                                               : NULL,
+                           mail.size);
+            mark(node, peer);
+        }
+    }
+    node->plan_due = false;
+    if (status == STATUS_OK)
+        dispatch_plan(&node->dispatch, &node->outbox);
+    node->working = false;
+    show(node, front ? &mail : NULL, began, now_us(node));
+    if (mail.id == RUNTIME_TICK && mail.from == PORT_RUNTIME)
+        retire_observers(node);
+    return status != STATUS_OK ? status : node->failed;
+}
+
+/* ---- life ---- */
+
+static status_t open_peers(node_t *node)
+{
+    const roster_t *roster = node->config.roster;
+    uint64_t now = now_us(node);
+
+    node->peer_max = OBSERVERS_MAX;
+    for (actor_id_t id = 0; id < roster->count; id++)
+        node->peer_max += roster_are_peers(roster, node->config.table, node->birth.id, id);
+    node->peers = calloc(node->peer_max, sizeof(*node->peers));
+    node->dirty = calloc(node->peer_max, sizeof(*node->dirty));
+    node->peer_of = calloc(roster->count + 1, sizeof(*node->peer_of));
+    if (!node->peers || !node->dirty || !node->peer_of)
+        return FAIL(STATUS_NO_MEMORY, "%u streams", node->peer_max);
+    for (actor_id_t id = 0; id < roster->count; id++) {
+        stream_birth_t birth = birth_for(node, id);
+
+        node->peer_of[id] = PEER_NONE;
+        if (!roster_are_peers(roster, node->config.table, node->birth.id, id))
+            continue;
+        node->peer_of[id] = (uint16_t)node->peer_count;
+        birth.endpoint = "";
+        stream_init(&node->peers[node->peer_count].stream, &birth, now);
+        mark(node, &node->peers[node->peer_count++]);
+    }
+    return STATUS_OK;
+}
+
+static status_t open_parts(node_t *node)
+{
+    const node_config_t *config = &node->config;
+    const actor_table_t *table = &config->type->table;
+    size_t bytes = dispatch_bytes(config->type, config->table, &node->birth);
+    uint8_t *scratch = malloc(MESSAGE_BYTES_MAX), *decoded = malloc(MESSAGE_ARENA_BYTES);
+    arena_t arena;
+
+    node->outbox.scratch = scratch;
+    node->arena.bytes = decoded;
+    node->frame = malloc(FRAME_BYTES_MAX);
+    node->memory = malloc(bytes);
+    if (!node->figures)
+        node->figures = node->own_figures = calloc(1, sizeof(figures_t));
+    if (!scratch || !decoded || !node->frame || !node->memory || !node->figures)
+        return FAIL(STATUS_NO_MEMORY, "an actor of %zu bytes and its buffers", bytes);
+    figures_init(node->figures, node->birth.id, node->birth.incarnation,
+                 roster_name(config->roster, node->birth.id));
+    for (uint32_t i = 0; i < table->state_count && i < COUNT_OF(node->figures->state_names); i++)
+        (void)snprintf(node->figures->state_names[i], STATE_NAME_BYTES_MAX, "%s",
+                       table->state_names[i]);
+    arena_init(&node->arena, decoded, MESSAGE_ARENA_BYTES);
+    outbox_init(&node->outbox, config->table, config->roster, node->birth.id,
+                (outbox_sink_t){node, put, is_up, may_send}, scratch, MESSAGE_BYTES_MAX);
+    arena_init(&arena, node->memory, bytes);
+    TRY(dispatch_init(&node->dispatch, config->type, config->table, &node->birth, &arena));
+    node->dispatch.check = config->check;
+    return STATUS_OK;
+}
+
+status_t node_open(const node_config_t *config, node_t **node_p)
+{
+    node_t *node = calloc(1, sizeof(*node));
+    status_t status;
+
+    if (!node)
+        return FAIL(STATUS_NO_MEMORY, "a node");
+    node->config = *config;
+    node->birth = *config->birth;
+    node->figures = config->figures;
+    node->kind = roster_kind(config->roster, node->birth.id);
+    ASSERT(node->kind == config->type->kind);
+    queue_init(&node->mailbox, MAILBOX_BYTES_MAX);
+    node->ticked_us = now_us(node);
+    status = open_parts(node);
+    if (status == STATUS_OK)
+        status = open_peers(node);
+    if (status != STATUS_OK) {
+        node_close(node);
+        return trail_pass(status, __func__, __LINE__);
+    }
+    node->plan_due = true;
+    *node_p = node;
+    return STATUS_OK;
+}
+
+void node_close(node_t *node)
+{
+    if (!node)
+        return;
+    for (uint32_t i = 0; i < node->peer_count; i++)
+        stream_fini(&node->peers[i].stream);
+    queue_fini(&node->mailbox);
+    free(node->peers);
+    free(node->peer_of);
+    free(node->dirty);
+    free(node->frame);
+    free(node->memory);
+    free(node->outbox.scratch);
+    free(node->arena.bytes);
+    free(node->own_figures);
+    free(node);
+}
+
+/* ---- looking inside ---- */
+
+const dispatch_t *node_dispatch(const node_t *node)
+{
+    return &node->dispatch;
+}
+
+const stream_t *node_stream(const node_t *node, actor_id_t peer)
+{
+    const peer_t *found = find(node, peer);
+
+    return found ? &found->stream : NULL;
+}
+
+uint32_t node_depth(const node_t *node)
+{
+    return node->mailbox.count;
+}
+
+const envelope_t *node_last(const node_t *node)
+{
+    return &node->last;
+}
+
+void node_print(const node_t *node, FILE *out)
+{
+    fprintf(out, "%s incarnation=%u state=%s depth=%u received=%llu malformed=%llu\n",
+            roster_name(node->config.roster, node->birth.id), node->birth.incarnation,
+            dispatch_state_name(&node->dispatch), node->mailbox.count,
+            (unsigned long long)figure_get(&node->figures->received),
+            (unsigned long long)figure_get(&node->figures->malformed));
+    dispatch_print(&node->dispatch, out);
+    for (uint32_t i = 0; i < node->peer_count; i++) {
+        fputs("  ", out);
+        stream_print(&node->peers[i].stream, out);
+    }
+}

@@ -1,0 +1,80 @@
+/* node.h - one living actor with its streams, mailbox, outbox and ports: what all drivers drive.
+ *
+ * A driver brings frames, port messages and time in, and takes frames and port messages out; the
+ * node does all that lies between, the same in every driver. One thread; blocks nowhere; reads
+ * no clock but the driver's.
+ *
+ *      frame  -> streams -> mailbox -> dispatch -> outbox -> streams -> frame
+ *      port message, TICK ----^                      +----> port message
+ *
+ * TICK goes into the mailbox when it falls due, behind what is there, in front of what comes
+ * later; a second one never waits behind it, and each is worth at most two periods. EXITED
+ * closes the stream when it comes in, so nothing of that life stands behind it in the mailbox.
+ */
+#ifndef RUNTIME_NODE_H
+#define RUNTIME_NODE_H
+
+#include "runtime/dispatch.h"
+#include "runtime/figures.h"
+#include "runtime/outbox.h"
+#include "runtime/stream.h"
+
+typedef struct node node_t;
+
+/* What a driver does for its node. Bytes are borrowed for the call. */
+typedef struct {
+    void *context;
+    uint64_t (*clock_us)(void *context); /* monotonic; where it begins does not matter */
+    uint64_t (*wall_ms)(void *context);
+    void (*frame)(void *context, actor_id_t peer, const uint8_t *frame, size_t size);
+    void (*port)(void *context, actor_id_t port, uint16_t id, const uint8_t *body, size_t size);
+    /* An observer said HELLO and can be reached there. NULL: observers are turned away. */
+    void (*observer)(void *context, actor_id_t observer, const char *endpoint);
+} node_driver_t;
+
+typedef struct {
+    const actor_type_t *type;
+    const actor_birth_t *birth; /* borrowed while opening; what it points to until close */
+    const message_table_t *table;
+    const roster_t *roster;
+    stream_digests_t digests;
+    const char *endpoint; /* put into HELLO for peers that do not know it; "" or NULL: none */
+    node_driver_t driver;
+    uint64_t tick_us;   /* period of TICK, for its worth */
+    figures_t *figures; /* where to show them (shared memory), or NULL */
+    bool check;         /* run the type's check after every message */
+} node_config_t;
+
+/* Allocates all an actor ever needs but what queues grow by. Owner closes. */
+MUST_USE status_t node_open(const node_config_t *config, node_t **node);
+void node_close(node_t *node);
+
+/* ---- in ---- */
+
+/* One frame of anybody. */
+void node_receive(node_t *node, const uint8_t *frame, size_t size);
+/* The transport has a new connection to that peer. */
+void node_connected(node_t *node, actor_id_t peer);
+/* A port says this; `body` is encoded. */
+void node_post(node_t *node, actor_id_t port, uint16_t id, const uint8_t *body, size_t size);
+/* A TICK period is over. The driver has taken in all frames that came before. */
+void node_tick(node_t *node);
+
+/* ---- work ---- */
+
+/* Handles one message of the mailbox and runs the planner. False in `*worked` if it was empty.
+ * An ENGINE status ends the process. */
+MUST_USE status_t node_work(node_t *node, bool *worked);
+/* Sends what is due. After every batch of messages and every tick. */
+void node_flush(node_t *node);
+
+/* ---- looking inside ---- */
+
+const dispatch_t *node_dispatch(const node_t *node);
+const stream_t *node_stream(const node_t *node, actor_id_t peer); /* NULL: no peer */
+uint32_t node_depth(const node_t *node);
+/* The message handled last, printed as text; for traces. Valid until the next node_work. */
+const envelope_t *node_last(const node_t *node);
+void node_print(const node_t *node, FILE *out);
+
+#endif
