@@ -7,11 +7,13 @@
  *         └─────────────────┴──────────────────┴── lost, busy ────┴────────────────────────┘
  *      PREFILL, DECODE ──END, tokens missing──> ENDING ──TOKENS──> (answered, NONE)
  *
- * The prefill leader owns END until decode runs the attempt; the gateway does not know when that is, so before the
- * first TOKENS of D it takes END from both. An ABORT goes to the prefill leader, and to D once D was heard; if D
- * speaks of an attempt that has ended here, that TOKENS is answered with ABORT, so nothing runs on unheard.
+ * The prefill leader owns END until decode runs the attempt; the gateway does not know when that
+ * is, so before the first TOKENS of D it takes END from both. An ABORT goes to the prefill leader,
+ * and to D once D was heard; if D speaks of an attempt that has ended here, that TOKENS is
+ * answered with ABORT, so nothing runs on unheard.
  *
- * G1  a request is in at most one of the lists `queued` and `ready`, and is there iff its state says so.
+ * G1  a request is in at most one of the lists `queued` and `ready`, and is there iff its state
+ *     says so.
  * G2  tokens go to the client in order, each once: received.count only grows.
  * G3  every admitted request gets exactly one CLIENT_END, after its last token.
  * G4  attempts only grow; messages of an earlier one meet NONE.
@@ -32,9 +34,9 @@
 enum { NONE, QUEUED, ROUTING, READY, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
 enum { OPEN, CLOSING, GATEWAY_STATES };
 
-static const char *const attempt_names[] = { "none",    "queued", "routing", "ready",
-                                             "prefill", "decode", "ending" };
-static const char *const state_names[] = { "open", "closing" };
+static const char *const attempt_names[] = {"none",    "queued", "routing", "ready",
+                                            "prefill", "decode", "ending"};
+static const char *const state_names[] = {"open", "closing"};
 
 enum { NIL = 0xffffffff };
 
@@ -85,8 +87,8 @@ typedef struct {
     uint64_t wall_ms;
     uint64_t words_max;      /* of the store */
     uint64_t words_reserved; /* prompts and longest answers of all live requests */
-    list_t queued; /* by seniority */
-    list_t ready;  /* by seniority */
+    list_t queued;           /* by seniority */
+    list_t ready;            /* by seniority */
     gateway_counts_t counts;
     size_t by_request_offset; /* offsets from this struct; the block is relocatable */
     size_t by_client_offset;
@@ -97,7 +99,8 @@ typedef struct {
 } gateway_t;
 
 #define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
-#define AT_CONST(self, type, offset) ((const type *)(const void *)((const char *)(self) + (self)->offset))
+#define AT_CONST(self, type, offset)                                                               \
+    ((const type *)(const void *)((const char *)(self) + (self)->offset))
 
 static request_t *requests_of(gateway_t *self)
 {
@@ -116,7 +119,7 @@ static request_t *request_of(gateway_t *self, uint64_t request)
     return index == MAP_NONE ? NULL : &requests_of(self)[index];
 }
 
-/* ---- lists --------------------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static bool is_older(const request_t *a, const request_t *b)
 {
@@ -176,7 +179,7 @@ static void attempt_become(gateway_t *self, request_t *request, uint8_t state)
         list_insert(self, &self->ready, request);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 static void push_client_end(outbox_t *outbox, uint64_t client, uint8_t reason, uint32_t token_count,
                             uint32_t cached_tokens, const char *detail)
@@ -187,7 +190,7 @@ static void push_client_end(outbox_t *outbox, uint64_t client, uint8_t reason, u
         .token_count = token_count,
         .cached_tokens = cached_tokens,
         .retry_ms = reason == END_OVERLOADED ? GATEWAY_RETRY_MS : 0,
-        .detail = { detail, (uint32_t)strlen(detail) },
+        .detail = {detail, (uint32_t)strlen(detail)},
     };
 
     outbox_push(outbox, PORT_CLIENT, MESSAGE_client_end, &end);
@@ -218,7 +221,7 @@ static void finish(gateway_t *self, request_t *request, uint8_t reason, const ch
 /* Tells whoever this attempt was opened at. The opener may abort right behind its opening. */
 static void push_abort(const request_t *request, uint8_t reason, outbox_t *outbox)
 {
-    message_abort_t abort = { request->request, request->attempt, reason };
+    message_abort_t abort = {request->request, request->attempt, reason};
 
     if (request->state != PREFILL && request->state != DECODE)
         return; /* nothing was opened, or it has ended there */
@@ -250,7 +253,7 @@ static void replay(gateway_t *self, request_t *request, bool suspect, bool charg
     attempt_become(self, request, QUEUED);
 }
 
-/* ---- clients ------------------------------------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 static void copy_parameters(request_t *request, const message_client_request_t *m)
 {
@@ -298,10 +301,10 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
     }
     request = &requests_of(self)[self->free_first];
     self->free_first = request->next;
-    *request = (request_t){ .client = m->client, .attempt = 1, .salt = m->salt };
+    *request = (request_t){.client = m->client, .attempt = 1, .salt = m->salt};
     request->request = (uint64_t)self->id << 52 | (uint64_t)(self->incarnation & 0xfff) << 40 |
                        (++self->counter & 0xffffffffff);
-    request->seniority = (record_seniority_t){ self->wall_ms, self->id, self->counter };
+    request->seniority = (record_seniority_t){self->wall_ms, self->id, self->counter};
     request->deadline_ms = m->deadline_ms ? self->now_ms + m->deadline_ms : 0;
     copy_parameters(request, m);
     chain_init(&request->prompt);
@@ -340,7 +343,7 @@ static status_t on_client_abort(void *arg, const envelope_t *envelope, outbox_t 
     return STATUS_OK;
 }
 
-/* ---- an attempt ---------------------------------------------------------------------------------------------- */
+/* ---- an attempt ------------------------------------------------------------------------------ */
 
 static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
@@ -448,7 +451,7 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
     if (envelope->from == request->decode && request->state == PREFILL)
         attempt_become(self, request, DECODE);
     if (again < item->tokens.count) {
-        message_client_tokens_t news = { .client = request->client, .first = have };
+        message_client_tokens_t news = {.client = request->client, .first = have};
 
         news.tokens.data = item->tokens.data + again;
         news.tokens.count = item->tokens.count - again;
@@ -461,11 +464,12 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
-/* Somebody runs an attempt that has ended here: the ABORT went to prefill and crossed the hand-over. */
+/* Somebody runs an attempt that has ended here: the ABORT went to prefill and crossed the hand-
+ * over. */
 static status_t on_tokens_unknown(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     const record_tokens_item_t *item = envelope->item;
-    message_abort_t abort = { item->request, item->attempt, END_ABORTED };
+    message_abort_t abort = {item->request, item->attempt, END_ABORTED};
 
     (void)arg;
     outbox_push(outbox, envelope->from, MESSAGE_abort, &abort);
@@ -482,7 +486,7 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
-/* ---- peers and time ------------------------------------------------------------------------------------------ */
+/* ---- peers and time -------------------------------------------------------------------------- */
 
 static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
@@ -554,7 +558,7 @@ static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
     return STATUS_OK;
 }
 
-/* ---- planner ------------------------------------------------------------------------------------------------- */
+/* ---- planner --------------------------------------------------------------------------------- */
 
 static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
 {
@@ -590,8 +594,8 @@ static void push_submit(gateway_t *self, request_t *request, outbox_t *outbox)
         .transfer = request->transfer,
         .alone = request->alone,
         .salt = request->salt,
-        .prompt = { words, request->prompt.count },
-        .forced = { forced, request->received.count },
+        .prompt = {words, request->prompt.count},
+        .forced = {forced, request->received.count},
         .sampling = request->sampling,
         .limits = request->limits,
     };
@@ -624,40 +628,40 @@ static void plan(void *arg, outbox_t *outbox)
     }
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 #define ANY ACTOR_STATE_ANY
 #define STAYS (BIT(OPEN) | BIT(CLOSING))
 
 static const actor_rule_t rules[] = {
-    { ANY, MESSAGE_joined, on_joined, STAYS },
-    { ANY, MESSAGE_exited, on_exited, STAYS },
-    { ANY, MESSAGE_tick, on_tick, STAYS },
-    { ANY, MESSAGE_stop, on_stop, BIT(CLOSING) },
-    { OPEN, MESSAGE_client_request, on_client_request, BIT(OPEN) },
-    { CLOSING, MESSAGE_client_request, on_client_request_closing, BIT(CLOSING) },
-    { ANY, MESSAGE_client_abort, on_client_abort, STAYS },
+    {ANY, MESSAGE_joined, on_joined, STAYS},
+    {ANY, MESSAGE_exited, on_exited, STAYS},
+    {ANY, MESSAGE_tick, on_tick, STAYS},
+    {ANY, MESSAGE_stop, on_stop, BIT(CLOSING)},
+    {OPEN, MESSAGE_client_request, on_client_request, BIT(OPEN)},
+    {CLOSING, MESSAGE_client_request, on_client_request_closing, BIT(CLOSING)},
+    {ANY, MESSAGE_client_abort, on_client_abort, STAYS},
 };
 
 static const actor_rule_t attempt_rules[] = {
-    { ROUTING, MESSAGE_routed, on_routed, BIT(READY) | BIT(QUEUED) | BIT(NONE) },
-    { PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED) },
-    { PREFILL, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(PREFILL) },
-    { DECODE, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(DECODE) },
-    { PREFILL, MESSAGE_tokens, on_tokens, BIT(PREFILL) | BIT(DECODE) },
-    { DECODE, MESSAGE_tokens, on_tokens, BIT(DECODE) },
-    { ENDING, MESSAGE_tokens, on_tokens, BIT(ENDING) | BIT(NONE) },
-    { NONE, MESSAGE_tokens, on_tokens_unknown, BIT(NONE) },
-    { ANY, MESSAGE_fenced, on_fenced, BIT(ATTEMPT_STATES) - 1 },
+    {ROUTING, MESSAGE_routed, on_routed, BIT(READY) | BIT(QUEUED) | BIT(NONE)},
+    {PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED)},
+    {PREFILL, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(PREFILL)},
+    {DECODE, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(DECODE)},
+    {PREFILL, MESSAGE_tokens, on_tokens, BIT(PREFILL) | BIT(DECODE)},
+    {DECODE, MESSAGE_tokens, on_tokens, BIT(DECODE)},
+    {ENDING, MESSAGE_tokens, on_tokens, BIT(ENDING) | BIT(NONE)},
+    {NONE, MESSAGE_tokens, on_tokens_unknown, BIT(NONE)},
+    {ANY, MESSAGE_fenced, on_fenced, BIT(ATTEMPT_STATES) - 1},
 };
 
 static const actor_refusal_t attempt_refusals[] = {
-    { ANY, MESSAGE_routed, "this attempt asked for no route" },
-    { ANY, MESSAGE_busy, "this attempt was not submitted" },
-    { NONE, MESSAGE_end, "it has ended here before" },
-    { ENDING, MESSAGE_end, "it has ended here before" },
-    { ANY, MESSAGE_end, "this attempt was not submitted" },
-    { ANY, MESSAGE_tokens, "this attempt was not submitted" },
+    {ANY, MESSAGE_routed, "this attempt asked for no route"},
+    {ANY, MESSAGE_busy, "this attempt was not submitted"},
+    {NONE, MESSAGE_end, "it has ended here before"},
+    {ENDING, MESSAGE_end, "it has ended here before"},
+    {ANY, MESSAGE_end, "this attempt was not submitted"},
+    {ANY, MESSAGE_tokens, "this attempt was not submitted"},
 };
 
 static uint8_t state_of(const void *arg)
@@ -707,7 +711,7 @@ static void check(const void *arg)
     ASSERT(AT_CONST(self, map_t, by_client_offset)->count == live);
 }
 
-/* ---- birth --------------------------------------------------------------------------------------------------- */
+/* ---- birth ----------------------------------------------------------------------------------- */
 
 static size_t take(size_t *end, size_t bytes)
 {
@@ -743,7 +747,7 @@ static size_t lay_out(gateway_t *self, const actor_birth_t *birth)
 
 static size_t bytes(const actor_birth_t *birth)
 {
-    gateway_t layout = { 0 };
+    gateway_t layout = {0};
 
     return lay_out(&layout, birth);
 }
@@ -754,10 +758,10 @@ static status_t init(void *arg, const actor_birth_t *birth)
     const topology_t *topology = birth->topology;
     request_t *all;
 
-    *self = (gateway_t){ .id = birth->id, .incarnation = birth->incarnation };
+    *self = (gateway_t){.id = birth->id, .incarnation = birth->incarnation};
     lay_out(self, birth);
     self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
-    self->queued = self->ready = (list_t){ .first = NIL, .last = NIL };
+    self->queued = self->ready = (list_t){.first = NIL, .last = NIL};
     map_init(AT(self, map_t, by_request_offset), self->request_max);
     map_init(AT(self, map_t, by_client_offset), self->request_max);
     chain_store_init(store_of(self), self->words_max, 2 * self->request_max);
@@ -777,7 +781,7 @@ const actor_type_t gateway_type = {
     .state = state_of,
     .attempt_state = attempt_state_of,
     .check = check,
-    .table = { state_names, GATEWAY_STATES, rules, COUNT_OF(rules), NULL, 0 },
-    .attempts = { attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
-                  attempt_refusals, COUNT_OF(attempt_refusals) },
+    .table = {state_names, GATEWAY_STATES, rules, COUNT_OF(rules), NULL, 0},
+    .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
+                 attempt_refusals, COUNT_OF(attempt_refusals)},
 };

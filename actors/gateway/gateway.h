@@ -1,7 +1,9 @@
-/* gateway.h - the actor that owns every request: prompt, parameters, tokens received, attempt number.
+/* gateway.h - the actor that owns every request: prompt, parameters, tokens received, attempt
+ * number.
  *
- * Clients speak to it through PORT_CLIENT in token ids (HTTP and text are in client.h; the simulator generates load).
- * Everything behind it is soft state: whatever is lost there, the gateway submits again as attempt + 1.
+ * Clients speak to it through PORT_CLIENT in token ids (HTTP and text are in client.h; the
+ * simulator generates load). Everything behind it is soft state: whatever is lost there, the
+ * gateway submits again as attempt + 1.
  */
 #ifndef ACTORS_GATEWAY_GATEWAY_H
 #define ACTORS_GATEWAY_GATEWAY_H
@@ -9,9 +11,11 @@
 #include "runtime/actor.h"
 
 enum {
-    GATEWAY_STORE_TOKENS = 8 << 20, /* prompt and answer tokens of all requests, unless two contexts need more */
-    GATEWAY_CHARGES_MAX = 2,        /* so many faults while alone end a request as poisoned */
-    GATEWAY_RETRY_MS = 1000,        /* what an overloaded client is told, and how long a replay waits for a route */
+    GATEWAY_STORE_TOKENS =
+        8 << 20, /* prompt and answer tokens of all requests, unless two contexts need more */
+    GATEWAY_CHARGES_MAX = 2, /* so many faults while alone end a request as poisoned */
+    GATEWAY_RETRY_MS =
+        1000, /* what an overloaded client is told, and how long a replay waits for a route */
 };
 
 extern const actor_type_t gateway_type;

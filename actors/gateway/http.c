@@ -1,7 +1,7 @@
 /* http.c - libmicrohttpd behind one epoll descriptor.
  *
- * The descriptor holds libmicrohttpd's own epoll set and, for each exchange that waits, its socket with EPOLLRDHUP
- * only: data that a client sends ahead of its turn wakes nobody, its end does.
+ * The descriptor holds libmicrohttpd's own epoll set and, for each exchange that waits, its socket
+ * with EPOLLRDHUP only: data that a client sends ahead of its turn wakes nobody, its end does.
  *
  *   RECEIVING ──whole──> WAITING (suspended) ──answer──> ANSWERING ──> done
  *                             │ EOF: LOST                  └ stream empty: suspended, watched again
@@ -53,7 +53,7 @@ struct http {
     http_exchange_t *exchanges;
 };
 
-/* ---- suspending and watching --------------------------------------------------------------------------------- */
+/* ---- suspending and watching ----------------------------------------------------------------- */
 
 static int socket_of(const http_exchange_t *exchange)
 {
@@ -63,7 +63,7 @@ static int socket_of(const http_exchange_t *exchange)
 
 static void suspend_connection(http_exchange_t *exchange)
 {
-    struct epoll_event event = { .events = EPOLLRDHUP, .data.ptr = exchange };
+    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = exchange};
 
     MHD_suspend_connection(exchange->connection);
     exchange->suspended = true;
@@ -87,7 +87,7 @@ static void resume_connection(http_exchange_t *exchange)
     MHD_resume_connection(exchange->connection);
 }
 
-/* ---- libmicrohttpd's callbacks ------------------------------------------------------------------------------- */
+/* ---- libmicrohttpd's callbacks --------------------------------------------------------------- */
 
 static ssize_t on_read(void *context, uint64_t position, char *target, size_t room)
 {
@@ -237,13 +237,13 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     exchange_free(exchange);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static status_t start_daemon(http_t *http, const char *address, uint16_t port,
                              uint32_t connections_max)
 {
-    struct sockaddr_in where = { .sin_family = AF_INET, .sin_port = htons(port) };
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
     if (inet_pton(AF_INET, address, &where.sin_addr) != 1)
         return FAIL(STATUS_BAD_CONFIG, "listen address '%s' is not an IPv4 address", address);
@@ -329,7 +329,7 @@ uint64_t http_timeout_ms(http_t *http)
     return MHD_get_timeout(http->daemon, &timeout) == MHD_YES ? timeout : UINT64_MAX;
 }
 
-/* ---- verbs --------------------------------------------------------------------------------------------------- */
+/* ---- verbs ----------------------------------------------------------------------------------- */
 
 void http_user_set(http_exchange_t *exchange, void *user)
 {
@@ -365,7 +365,7 @@ void http_answer(http_exchange_t *exchange, unsigned status, const char *content
     union {
         const char *from;
         void *to;
-    } data = { .from = body }; /* MHD_RESPMEM_MUST_COPY only reads it */
+    } data = {.from = body}; /* MHD_RESPMEM_MUST_COPY only reads it */
     char seconds[16];
 
     ASSERT(!exchange->response && exchange->state != ANSWERING);

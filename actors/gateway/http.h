@@ -1,8 +1,10 @@
-/* http.h - an HTTP/1.1 server on somebody else's event loop, for answers that come later and in pieces.
+/* http.h - an HTTP/1.1 server on somebody else's event loop, for answers that come later and in
+ * pieces.
  *
- * libmicrohttpd speaks HTTP; this file gives it one descriptor to be watched with, bounded bodies, and what it lacks:
- * it does not look at a suspended connection, so a client that leaves while it waits is seen here, by end of
- * file on its descriptor. One thread calls everything. Ports may allocate; memory is bounded by the limits below.
+ * libmicrohttpd speaks HTTP; this file gives it one descriptor to be watched with, bounded bodies,
+ * and what it lacks: it does not look at a suspended connection, so a client that leaves while it
+ * waits is seen here, by end of file on its descriptor. One thread calls everything. Ports may
+ * allocate; memory is bounded by the limits below.
  */
 #ifndef ACTORS_GATEWAY_HTTP_H
 #define ACTORS_GATEWAY_HTTP_H
@@ -14,8 +16,9 @@
 
 enum {
     HTTP_BODY_BYTES_MAX = 32 << 20,
-    HTTP_BUFFER_BYTES = 32 << 10, /* of a stream: what the socket has not taken yet; `more` is asked below half */
-    HTTP_IDLE_SECONDS = 120,      /* a connection between requests, or inside one that does not arrive */
+    HTTP_BUFFER_BYTES =
+        32 << 10, /* of a stream: what the socket has not taken yet; `more` is asked below half */
+    HTTP_IDLE_SECONDS = 120, /* a connection between requests, or inside one that does not arrive */
 };
 
 typedef struct http http_t;

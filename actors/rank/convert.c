@@ -71,7 +71,7 @@ status_t convert_step(const message_step_t *message, convert_step_t *room, devic
             to->border_targets[k] = from->border_targets.data[k];
         }
     }
-    *step = (device_step_t){ message->epoch, message->seq, room->items, message->items.count };
+    *step = (device_step_t){message->epoch, message->seq, room->items, message->items.count};
     return STATUS_OK;
 }
 
@@ -96,10 +96,10 @@ static void convert_token(const device_token_t *from, record_step_token_t *to)
     *to = (record_step_token_t){
         .slot = from->slot,
         .item = from->item,
-        .token = { .token = from->token,
-                   .logprob = from->logprob,
-                   .top_tokens = { from->top_tokens, from->top_count },
-                   .top_logprobs = { from->top_logprobs, from->top_count } },
+        .token = {.token = from->token,
+                  .logprob = from->logprob,
+                  .top_tokens = {from->top_tokens, from->top_count},
+                  .top_logprobs = {from->top_logprobs, from->top_count}},
     };
 }
 
@@ -108,8 +108,9 @@ void convert_done(const message_step_t *message, status_t status, const device_r
 {
     const char *detail = status == STATUS_OK ? "" : trail_text();
 
-    *done = (message_step_done_t){ .epoch = message->epoch, .seq = message->seq, .status = (uint8_t)status };
-    done->detail = (text_view_t){ detail, (uint32_t)strnlen(detail, REASON_BYTES_MAX) };
+    *done = (message_step_done_t){
+        .epoch = message->epoch, .seq = message->seq, .status = (uint8_t)status};
+    done->detail = (text_view_t){detail, (uint32_t)strnlen(detail, REASON_BYTES_MAX)};
     if (status != STATUS_OK)
         return;
     ASSERT(result->token_count <= SLOTS_MAX && result->closed_count <= CLOSED_MAX);
@@ -127,14 +128,9 @@ void convert_done(const message_step_t *message, status_t status, const device_r
 
 status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item)
 {
-    device_copy_t copy = { peer,
-                           (device_unit_t)item->unit,
-                           item->source,
-                           item->source_generation,
-                           item->target,
-                           item->target_generation,
-                           item->rows,
-                           item->digest };
+    device_copy_t copy = {
+        peer,         (device_unit_t)item->unit, item->source, item->source_generation,
+        item->target, item->target_generation,   item->rows,   item->digest};
 
     if (item->unit > UNIT_SLOT)
         return FAIL(STATUS_MALFORMED, "unit kind %u is none", item->unit);

@@ -1,7 +1,8 @@
 /* convert.h - between a rank's messages and its device: STEP in, STEP_DONE out, copies.
  *
- * The one place where messages/schema.h meets kernels/device.h; every driver of the device port (threads of a process,
- * the simulator) calls it. Views in what comes out borrow from what goes in. No state, no allocation.
+ * The one place where messages/schema.h meets kernels/device.h; every driver of the device port
+ * (threads of a process, the simulator) calls it. Views in what comes out borrow from what goes
+ * in. No state, no allocation.
  */
 #ifndef ACTORS_RANK_CONVERT_H
 #define ACTORS_RANK_CONVERT_H
@@ -21,14 +22,17 @@ typedef struct {
     record_closed_t closed[CLOSED_MAX];
 } convert_done_t;
 
-/* MALFORMED, with the item named, for what a device must never see: unknown kinds, lists whose lengths do not fit. */
+/* MALFORMED, with the item named, for what a device must never see: unknown kinds, lists whose
+ * lengths do not fit. */
 MUST_USE status_t convert_step(const message_step_t *message, convert_step_t *room,
                                device_step_t *step);
 
-/* Sets the generation word of every unit that a step hands to a slot, before the step runs (amendment 7). */
+/* Sets the generation word of every unit that a step hands to a slot, before the step runs
+ * (amendment 7). */
 void convert_generations(device_t *device, const message_step_t *message);
 
-/* `parent` stays 0: the rank's actor holds the chain. `with_tokens`: rank 0; the others vouch by the digest alone. */
+/* `parent` stays 0: the rank's actor holds the chain. `with_tokens`: rank 0; the others vouch by
+ * the digest alone. */
 void convert_done(const message_step_t *message, status_t status, const device_result_t *result,
                   bool with_tokens, convert_done_t *room, message_step_done_t *done);
 

@@ -1,12 +1,12 @@
 /* scheduler.c - one table of instances, and who probably holds which prefix.
  *
- * All it knows is soft: load comes from INSTANCE, holders from its own earlier choices. A restart loses nothing but
- * some cache hits, because page keys of later requests fill the table again.
+ * All it knows is soft: load comes from INSTANCE, holders from its own earlier choices. A restart
+ * loses nothing but some cache hits, because page keys of later requests fill the table again.
  *
- * Prefill: the least work, in tokens: what is queued there, what was sent there since its last report, and what
- * of this prompt it does not hold. Affinity and balance are thus one number, and a holder that is swamped loses to an
- * idle instance exactly when recomputing is cheaper than waiting.
- * Decode: the most free pages after what was sent there since.
+ * Prefill: the least work, in tokens: what is queued there, what was sent there since its last
+ * report, and what of this prompt it does not hold. Affinity and balance are thus one number, and
+ * a holder that is swamped loses to an idle instance exactly when recomputing is cheaper than
+ * waiting. Decode: the most free pages after what was sent there since.
  *
  * S1  an answer names only instances whose stream is up and whose last report said ready.
  * S2  `recent` of an instance holds what was routed to it and is not in its reported `opened` yet.
@@ -21,7 +21,7 @@
 
 enum { UP, SCHEDULER_STATES };
 
-static const char *const state_names[] = { "up" };
+static const char *const state_names[] = {"up"};
 
 typedef struct {
     uint32_t tokens; /* prefill: of the prompt; decode: of prompt and answer */
@@ -41,7 +41,7 @@ typedef struct {
 } instance_t;
 
 typedef struct {
-    uint64_t key; /* 0: empty */
+    uint64_t key;     /* 0: empty */
     uint64_t holders; /* BIT of prefill instances */
     uint64_t used;
 } holder_t;
@@ -73,7 +73,7 @@ static instance_t *instance_of(scheduler_t *self, actor_id_t actor)
     return NULL;
 }
 
-/* ---- what was sent there since its last report --------------------------------------------------------------- */
+/* ---- what was sent there since its last report ----------------------------------------------- */
 
 static void recent_drop(instance_t *instance)
 {
@@ -87,12 +87,12 @@ static void recent_add(instance_t *instance, uint32_t tokens, uint64_t now_ms)
     if (instance->recent_count == SCHEDULER_RECENT_MAX)
         recent_drop(instance);
     instance->recent[(instance->recent_first + instance->recent_count) % SCHEDULER_RECENT_MAX] =
-        (recent_t){ tokens, now_ms };
+        (recent_t){tokens, now_ms};
     instance->recent_count++;
     instance->recent_tokens += tokens;
 }
 
-/* ---- who holds which prefix ---------------------------------------------------------------------------------- */
+/* ---- who holds which prefix ------------------------------------------------------------------ */
 
 static holder_t *holder_find(scheduler_t *self, uint64_t key)
 {
@@ -114,7 +114,7 @@ static void holder_add(scheduler_t *self, uint64_t key, uint32_t prefill)
         for (uint32_t way = 1; way < SCHEDULER_KEYS_WAYS; way++)
             if (set[way].used < holder->used)
                 holder = &set[way];
-        *holder = (holder_t){ .key = key };
+        *holder = (holder_t){.key = key};
     }
     holder->holders |= UINT64_C(1) << prefill;
     holder->used = self->uses;
@@ -135,7 +135,7 @@ static uint32_t pages_held(scheduler_t *self, const message_route_t *m, uint32_t
     return pages;
 }
 
-/* ---- choices ------------------------------------------------------------------------------------------------- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
 static bool is_ready(const instance_t *instance, const outbox_t *outbox)
 {
@@ -216,7 +216,7 @@ static status_t on_route(void *arg, const envelope_t *envelope, outbox_t *outbox
 {
     scheduler_t *self = arg;
     const message_route_t *m = envelope->body;
-    message_routed_t routed = { .request = m->request, .attempt = m->attempt };
+    message_routed_t routed = {.request = m->request, .attempt = m->attempt};
     uint8_t outcome;
     instance_t *prefill = choose_prefill(self, m, outbox, &outcome);
     instance_t *decode = NULL;
@@ -245,7 +245,7 @@ static status_t on_route(void *arg, const envelope_t *envelope, outbox_t *outbox
     return STATUS_OK;
 }
 
-/* ---- instances ----------------------------------------------------------------------------------------------- */
+/* ---- instances ------------------------------------------------------------------------------- */
 
 static status_t on_instance(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
@@ -308,7 +308,8 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
     return STATUS_OK;
 }
 
-/* Nothing to do: load comes with INSTANCE, and a scheduler that is told to stop has nothing to finish. */
+/* Nothing to do: load comes with INSTANCE, and a scheduler that is told to stop has nothing to
+ * finish. */
 static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     (void)arg;
@@ -317,15 +318,12 @@ static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outb
     return STATUS_OK;
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static const actor_rule_t rules[] = {
-    { UP, MESSAGE_joined, on_nothing, BIT(UP) },
-    { UP, MESSAGE_exited, on_exited, BIT(UP) },
-    { UP, MESSAGE_tick, on_tick, BIT(UP) },
-    { UP, MESSAGE_stop, on_nothing, BIT(UP) },
-    { UP, MESSAGE_route, on_route, BIT(UP) },
-    { UP, MESSAGE_instance, on_instance, BIT(UP) },
+    {UP, MESSAGE_joined, on_nothing, BIT(UP)}, {UP, MESSAGE_exited, on_exited, BIT(UP)},
+    {UP, MESSAGE_tick, on_tick, BIT(UP)},      {UP, MESSAGE_stop, on_nothing, BIT(UP)},
+    {UP, MESSAGE_route, on_route, BIT(UP)},    {UP, MESSAGE_instance, on_instance, BIT(UP)},
 };
 
 static uint8_t state_of(const void *arg)
@@ -388,5 +386,5 @@ const actor_type_t scheduler_type = {
     .plan = plan,
     .state = state_of,
     .check = check,
-    .table = { state_names, SCHEDULER_STATES, rules, COUNT_OF(rules), NULL, 0 },
+    .table = {state_names, SCHEDULER_STATES, rules, COUNT_OF(rules), NULL, 0},
 };

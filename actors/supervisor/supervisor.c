@@ -5,7 +5,8 @@
  *   a child:  DOWN ──SPAWN──> RUNNING ──REAPED──> WAITING ──backoff over──> RUNNING (incarnation + 1)
  *                                                  └─ restarted too often ─> DEGRADED (stays down, said once)
  *
- * V1  a child has at most one process: SPAWN goes out in DOWN or WAITING only, REAPED leaves RUNNING.
+ * V1  a child has at most one process: SPAWN goes out in DOWN or WAITING only, REAPED leaves
+ *     RUNNING.
  * V2  EXITED{n} goes to everybody before SPAWN{n + 1}.
  * V3  a KILL that names another incarnation than the running one is counted and does nothing.
  */
@@ -19,15 +20,15 @@
 
 enum { UP, STOPPING, STOPPED, SUPERVISOR_STATES };
 
-static const char *const state_names[] = { "up", "stopping", "stopped" };
+static const char *const state_names[] = {"up", "stopping", "stopped"};
 
 typedef struct {
     uint8_t state; /* child_state_t */
     uint8_t killed_by_us;
     incarnation_t incarnation;
-    uint64_t spawn_at_ms;                            /* WAITING */
-    uint32_t restart_count;                          /* of all its life, for the ring below */
-    uint64_t restarts_ms[SUPERVISOR_RESTARTS_MAX];   /* when the last ones were */
+    uint64_t spawn_at_ms;                          /* WAITING */
+    uint32_t restart_count;                        /* of all its life, for the ring below */
+    uint64_t restarts_ms[SUPERVISOR_RESTARTS_MAX]; /* when the last ones were */
 } child_t;
 
 typedef struct {
@@ -53,7 +54,7 @@ static bool is_child(const supervisor_t *self, actor_id_t actor)
 static void spawn(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
 {
     child_t *child = &self->children[actor];
-    message_spawn_t spawn = { actor, ++child->incarnation };
+    message_spawn_t spawn = {actor, ++child->incarnation};
 
     ASSERT(child->state == CHILD_DOWN || child->state == CHILD_WAITING);
     child->state = CHILD_RUNNING;
@@ -64,7 +65,7 @@ static void spawn(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
 
 static void push_signal(supervisor_t *self, actor_id_t actor, bool hard, outbox_t *outbox)
 {
-    message_signal_t signal = { actor, self->children[actor].incarnation, hard };
+    message_signal_t signal = {actor, self->children[actor].incarnation, hard};
 
     outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &signal);
 }
@@ -83,7 +84,7 @@ static void put_down(supervisor_t *self, actor_id_t actor, const char *reason, s
     push_signal(self, actor, true, outbox);
 }
 
-/* ---- children ------------------------------------------------------------------------------------------------ */
+/* ---- children -------------------------------------------------------------------------------- */
 
 /* When the next life may begin, or DEGRADED. */
 static void plan_restart(supervisor_t *self, actor_id_t actor)
@@ -111,8 +112,8 @@ static void plan_restart(supervisor_t *self, actor_id_t actor)
 
 static const char *cause_text(uint8_t cause)
 {
-    static const char *const texts[] = { "ended", "failed", "crashed", "was killed from outside",
-                                         "was killed by its supervisor" };
+    static const char *const texts[] = {"ended", "failed", "crashed", "was killed from outside",
+                                        "was killed by its supervisor"};
 
     return cause < COUNT_OF(texts) ? texts[cause] : "ended";
 }
@@ -122,7 +123,7 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
     supervisor_t *self = arg;
     const message_reaped_t *m = envelope->body;
     child_t *child;
-    message_exited_t exited = { m->actor, m->incarnation, m->cause };
+    message_exited_t exited = {m->actor, m->incarnation, m->cause};
 
     if (!is_child(self, m->actor) || self->children[m->actor].state != CHILD_RUNNING ||
         self->children[m->actor].incarnation != m->incarnation)
@@ -146,7 +147,7 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
     }
     child->state = CHILD_DOWN;
     if (self->running == 0) {
-        message_signal_t self_end = { self->id, 0, 0 };
+        message_signal_t self_end = {self->id, 0, 0};
 
         self->state = STOPPED;
         outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &self_end);
@@ -182,7 +183,7 @@ static status_t on_stalled(void *arg, const envelope_t *envelope, outbox_t *outb
     return STATUS_OK;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
@@ -195,8 +196,7 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
         if (!is_child(self, (actor_id_t)actor))
             continue;
-        if (!self->started ||
-            (child->state == CHILD_WAITING && child->spawn_at_ms <= self->now_ms))
+        if (!self->started || (child->state == CHILD_WAITING && child->spawn_at_ms <= self->now_ms))
             spawn(self, (actor_id_t)actor, outbox);
     }
     self->started = 1;
@@ -221,7 +221,7 @@ static status_t on_tick_stopping(void *arg, const envelope_t *envelope, outbox_t
 static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     supervisor_t *self = arg;
-    message_signal_t self_end = { self->id, 0, 0 };
+    message_signal_t self_end = {self->id, 0, 0};
 
     (void)envelope;
     self->state = STOPPING;
@@ -241,7 +241,8 @@ static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
     return STATUS_OK;
 }
 
-/* An EXITED from another host's supervisor: its children are none of ours. Mailboxes are for tools. */
+/* An EXITED from another host's supervisor: its children are none of ours. Mailboxes are for
+ * tools. */
 static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     (void)arg;
@@ -250,30 +251,30 @@ static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outb
     return STATUS_OK;
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static const actor_rule_t rules[] = {
-    { UP, MESSAGE_tick, on_tick, BIT(UP) },
-    { STOPPING, MESSAGE_tick, on_tick_stopping, BIT(STOPPING) },
-    { UP, MESSAGE_reaped, on_reaped, BIT(UP) },
-    { STOPPING, MESSAGE_reaped, on_reaped, BIT(STOPPING) | BIT(STOPPED) },
-    { UP, MESSAGE_kill, on_kill, BIT(UP) },
-    { UP, MESSAGE_stalled, on_stalled, BIT(UP) },
-    { UP, MESSAGE_stop, on_stop, BIT(STOPPING) | BIT(STOPPED) },
-    { UP, MESSAGE_joined, on_nothing, BIT(UP) },
-    { UP, MESSAGE_exited, on_nothing, BIT(UP) },
-    { UP, MESSAGE_mailboxes, on_nothing, BIT(UP) },
+    {UP, MESSAGE_tick, on_tick, BIT(UP)},
+    {STOPPING, MESSAGE_tick, on_tick_stopping, BIT(STOPPING)},
+    {UP, MESSAGE_reaped, on_reaped, BIT(UP)},
+    {STOPPING, MESSAGE_reaped, on_reaped, BIT(STOPPING) | BIT(STOPPED)},
+    {UP, MESSAGE_kill, on_kill, BIT(UP)},
+    {UP, MESSAGE_stalled, on_stalled, BIT(UP)},
+    {UP, MESSAGE_stop, on_stop, BIT(STOPPING) | BIT(STOPPED)},
+    {UP, MESSAGE_joined, on_nothing, BIT(UP)},
+    {UP, MESSAGE_exited, on_nothing, BIT(UP)},
+    {UP, MESSAGE_mailboxes, on_nothing, BIT(UP)},
 };
 
 static const actor_refusal_t refusals[] = {
-    { STOPPED, MESSAGE_reaped, "all children are down" },
-    { ACTOR_STATE_ANY, MESSAGE_tick, "it has stopped" },
-    { ACTOR_STATE_ANY, MESSAGE_kill, "everything is stopping" },
-    { ACTOR_STATE_ANY, MESSAGE_stalled, "everything is stopping" },
-    { ACTOR_STATE_ANY, MESSAGE_stop, "everything is stopping" },
-    { ACTOR_STATE_ANY, MESSAGE_joined, "everything is stopping" },
-    { ACTOR_STATE_ANY, MESSAGE_exited, "everything is stopping" },
-    { ACTOR_STATE_ANY, MESSAGE_mailboxes, "everything is stopping" },
+    {STOPPED, MESSAGE_reaped, "all children are down"},
+    {ACTOR_STATE_ANY, MESSAGE_tick, "it has stopped"},
+    {ACTOR_STATE_ANY, MESSAGE_kill, "everything is stopping"},
+    {ACTOR_STATE_ANY, MESSAGE_stalled, "everything is stopping"},
+    {ACTOR_STATE_ANY, MESSAGE_stop, "everything is stopping"},
+    {ACTOR_STATE_ANY, MESSAGE_joined, "everything is stopping"},
+    {ACTOR_STATE_ANY, MESSAGE_exited, "everything is stopping"},
+    {ACTOR_STATE_ANY, MESSAGE_mailboxes, "everything is stopping"},
 };
 
 static uint8_t state_of(const void *arg)

@@ -1,7 +1,8 @@
-/* supervisor.h - the actor that owns the processes of one host: their lives, their restarts, their ends.
+/* supervisor.h - the actor that owns the processes of one host: their lives, their restarts, their
+ * ends.
  *
- * The process port (PORT_PROCESS) starts, signals and reaps; the supervisor decides. It is the only source of
- * incarnations, and says EXITED to everybody before the next life begins.
+ * The process port (PORT_PROCESS) starts, signals and reaps; the supervisor decides. It is the
+ * only source of incarnations, and says EXITED to everybody before the next life begins.
  */
 #ifndef ACTORS_SUPERVISOR_SUPERVISOR_H
 #define ACTORS_SUPERVISOR_SUPERVISOR_H

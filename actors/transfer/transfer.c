@@ -4,14 +4,16 @@
  *                       │ ABORT                          │ ABORT, a pull failed, a peer EXITED
  *                       └──> (FENCED; NONE)              └──> DRAINING ──no pull runs──> (FENCED; NONE)
  *
- * D opened the attempt with OPEN and gets one FENCED; P opened it with its first KV_READY that was taken and gets one
- * too. LANDED goes to D once, unless D itself aborted. Each rank of D has at most one PULL of an attempt running, so
- * an abort waits for at most that.
+ * D opened the attempt with OPEN and gets one FENCED; P opened it with its first KV_READY that was
+ * taken and gets one too. LANDED goes to D once, unless D itself aborted. Each rank of D has at
+ * most one PULL of an attempt running, so an abort waits for at most that.
  *
- * T1  units arrive in order, piece by piece; `units` counts those known, `cursor[r] <= units` those ordered at rank r,
+ * T1  units arrive in order, piece by piece; `units` counts those known, `cursor[r] <= units`
+ *     those ordered at rank r,
  *     `landed[r] <= cursor[r]` those that are there.
  * T2  `pulls_running` is the number of ranks with landed[r] < cursor[r] whose rank lives.
- * T3  no PULL leaves in DRAINING, and none before TARGETS and SOURCES of the attempt's epochs are known.
+ * T3  no PULL leaves in DRAINING, and none before TARGETS and SOURCES of the attempt's epochs are
+ *     known.
  * T4  an attempt leaves with pulls_running == 0: FENCED means that no byte moves.
  */
 #include "actors/transfer/transfer.h"
@@ -28,8 +30,8 @@
 enum { NONE, WAITING, MOVING, DRAINING, ATTEMPT_STATES };
 enum { UP, TRANSFER_STATES };
 
-static const char *const attempt_names[] = { "none", "waiting", "moving", "draining" };
-static const char *const state_names[] = { "up" };
+static const char *const attempt_names[] = {"none", "waiting", "moving", "draining"};
+static const char *const state_names[] = {"up"};
 
 enum { NIL = 0xffffffff };
 
@@ -89,7 +91,8 @@ typedef struct {
 } transfer_t;
 
 #define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
-#define AT_CONST(self, type, offset) ((const type *)(const void *)((const char *)(self) + (self)->offset))
+#define AT_CONST(self, type, offset)                                                               \
+    ((const type *)(const void *)((const char *)(self) + (self)->offset))
 
 static chain_store_t *store_of(transfer_t *self)
 {
@@ -129,7 +132,7 @@ static uint32_t pulls_running(transfer_t *self, const attempt_t *attempt)
     return running;
 }
 
-/* ---- birth and end of an attempt ----------------------------------------------------------------------------- */
+/* ---- birth and end of an attempt ------------------------------------------------------------- */
 
 static attempt_t *attempt_take(transfer_t *self, const message_open_t *m, actor_id_t decode)
 {
@@ -191,7 +194,7 @@ static void push_landed(attempt_t *attempt, const char *failure, outbox_t *outbo
         .attempt = attempt->attempt,
         .failed = failure != NULL,
         .first_token = attempt->first_token,
-        .detail = { failure ? failure : "", failure ? (uint32_t)strlen(failure) : 0 },
+        .detail = {failure ? failure : "", failure ? (uint32_t)strlen(failure) : 0},
     };
 
     if (!attempt->landed_said && !attempt->decode_gone)
@@ -202,7 +205,7 @@ static void push_landed(attempt_t *attempt, const char *failure, outbox_t *outbo
 /* No byte moves: tells both openers, once each, and forgets the attempt. */
 static void fence(transfer_t *self, attempt_t *attempt, outbox_t *outbox)
 {
-    message_fenced_t fenced = { attempt->request, attempt->attempt };
+    message_fenced_t fenced = {attempt->request, attempt->attempt};
 
     if (!attempt->decode_gone)
         outbox_push(outbox, attempt->decode, MESSAGE_fenced, &fenced);
@@ -211,11 +214,12 @@ static void fence(transfer_t *self, attempt_t *attempt, outbox_t *outbox)
     attempt_return(self, attempt);
 }
 
-/* Stops the attempt: `failure` goes to D with LANDED, NULL if D needs none. Ends it if nothing runs. */
+/* Stops the attempt: `failure` goes to D with LANDED, NULL if D needs none. Ends it if nothing
+ * runs. */
 static void stop_moving(transfer_t *self, attempt_t *attempt, const char *failure, outbox_t *outbox)
 {
     group_t *group = targets_of(self, attempt);
-    message_pull_cancel_t cancel = { attempt->request, attempt->attempt };
+    message_pull_cancel_t cancel = {attempt->request, attempt->attempt};
 
     if (failure)
         push_landed(attempt, failure, outbox);
@@ -246,14 +250,14 @@ static void finish_if_landed(transfer_t *self, attempt_t *attempt, outbox_t *out
     fence(self, attempt, outbox);
 }
 
-/* ---- D ------------------------------------------------------------------------------------------------------- */
+/* ---- D --------------------------------------------------------------------------------------- */
 
 static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     transfer_t *self = arg;
     const message_open_t *m = envelope->body;
-    message_opened_t opened = { m->request, m->attempt };
-    message_fenced_t fenced = { m->request, m->attempt };
+    message_opened_t opened = {m->request, m->attempt};
+    message_fenced_t fenced = {m->request, m->attempt};
     attempt_t *attempt;
     chain_t none;
 
@@ -263,9 +267,9 @@ static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
                     m->generations.count);
     if (self->free_first == NIL ||
         !chain_room(store_of(self), &none, m->pages.count * TARGET_WORDS)) {
-        message_landed_t landed = { .request = m->request, .attempt = m->attempt, .failed = 1 };
+        message_landed_t landed = {.request = m->request, .attempt = m->attempt, .failed = 1};
 
-        landed.detail = (text_view_t){ "the transfer is full", 20 };
+        landed.detail = (text_view_t){"the transfer is full", 20};
         outbox_push(outbox, envelope->from, MESSAGE_landed, &landed);
         outbox_push(outbox, envelope->from, MESSAGE_fenced, &fenced);
         return STATUS_OK;
@@ -273,8 +277,8 @@ static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
     attempt = attempt_take(self, m, envelope->from);
     for (uint32_t i = 0; i < m->pages.count; i++) {
         uint64_t generation = m->generations.data[i];
-        uint32_t words[TARGET_WORDS] = { m->pages.data[i], (uint32_t)generation,
-                                         (uint32_t)(generation >> 32) };
+        uint32_t words[TARGET_WORDS] = {m->pages.data[i], (uint32_t)generation,
+                                        (uint32_t)(generation >> 32)};
 
         chain_append(store_of(self), &attempt->targets, words, TARGET_WORDS);
     }
@@ -296,11 +300,11 @@ static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox
     return STATUS_OK;
 }
 
-/* ---- P ------------------------------------------------------------------------------------------------------- */
+/* ---- P --------------------------------------------------------------------------------------- */
 
 static void push_kv_answer(const message_kv_ready_t *m, actor_id_t to, bool taken, outbox_t *outbox)
 {
-    message_kv_answer_t answer = { m->request, m->attempt, m->piece, taken };
+    message_kv_answer_t answer = {m->request, m->attempt, m->piece, taken};
 
     outbox_push(outbox, to, MESSAGE_kv_answer, &answer);
 }
@@ -388,7 +392,7 @@ static status_t on_kv_ready_dropped(void *arg, const envelope_t *envelope, outbo
     return STATUS_OK;
 }
 
-/* ---- ranks --------------------------------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 static status_t on_pulled(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
@@ -417,8 +421,8 @@ static status_t on_pulled(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
-/* A group's ranks as of its newest epoch. What was pulled in an older one is over: those ranks quiesced or exited, so
- * none of their copies runs any more. */
+/* A group's ranks as of its newest epoch. What was pulled in an older one is over: those ranks
+ * quiesced or exited, so none of their copies runs any more. */
 static status_t on_group(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     transfer_t *self = arg;
@@ -492,7 +496,7 @@ static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outb
     return STATUS_OK;
 }
 
-/* ---- planner ------------------------------------------------------------------------------------------------- */
+/* ---- planner --------------------------------------------------------------------------------- */
 
 static void push_pull(transfer_t *self, attempt_t *attempt, const group_t *targets,
                       const group_t *sources, uint32_t rank, outbox_t *outbox)
@@ -500,7 +504,7 @@ static void push_pull(transfer_t *self, attempt_t *attempt, const group_t *targe
     record_pull_item_t items[TRANSFER_PULL_UNITS_MAX];
     uint32_t source = rank % sources->rank_count;
     uint32_t count = attempt->units - attempt->cursor[rank];
-    message_pull_t pull = { .request = attempt->request, .attempt = attempt->attempt };
+    message_pull_t pull = {.request = attempt->request, .attempt = attempt->attempt};
 
     if (count > TRANSFER_PULL_UNITS_MAX)
         count = TRANSFER_PULL_UNITS_MAX;
@@ -541,35 +545,32 @@ static void plan(void *arg, outbox_t *outbox)
     }
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static const actor_rule_t rules[] = {
-    { UP, MESSAGE_joined, on_nothing, BIT(UP) },
-    { UP, MESSAGE_exited, on_exited, BIT(UP) },
-    { UP, MESSAGE_tick, on_nothing, BIT(UP) },
-    { UP, MESSAGE_stop, on_nothing, BIT(UP) },
-    { UP, MESSAGE_targets, on_group, BIT(UP) },
-    { UP, MESSAGE_sources, on_group, BIT(UP) },
+    {UP, MESSAGE_joined, on_nothing, BIT(UP)}, {UP, MESSAGE_exited, on_exited, BIT(UP)},
+    {UP, MESSAGE_tick, on_nothing, BIT(UP)},   {UP, MESSAGE_stop, on_nothing, BIT(UP)},
+    {UP, MESSAGE_targets, on_group, BIT(UP)},  {UP, MESSAGE_sources, on_group, BIT(UP)},
 };
 
 static const actor_rule_t attempt_rules[] = {
-    { NONE, MESSAGE_open, on_open, BIT(WAITING) | BIT(NONE) },
-    { WAITING, MESSAGE_abort, on_abort, BIT(NONE) | BIT(WAITING) },
-    { MOVING, MESSAGE_abort, on_abort, BIT(DRAINING) | BIT(NONE) | BIT(MOVING) },
-    { DRAINING, MESSAGE_abort, on_abort, BIT(DRAINING) },
-    { WAITING, MESSAGE_kv_ready, on_kv_ready, BIT(MOVING) | BIT(NONE) },
-    { MOVING, MESSAGE_kv_ready, on_kv_ready, BIT(MOVING) | BIT(DRAINING) | BIT(NONE) },
-    { DRAINING, MESSAGE_kv_ready, on_kv_ready_dropped, BIT(DRAINING) },
-    { NONE, MESSAGE_kv_ready, on_kv_ready_dropped, BIT(NONE) },
-    { MOVING, MESSAGE_pulled, on_pulled, BIT(MOVING) | BIT(DRAINING) | BIT(NONE) },
-    { DRAINING, MESSAGE_pulled, on_pulled, BIT(DRAINING) | BIT(NONE) },
+    {NONE, MESSAGE_open, on_open, BIT(WAITING) | BIT(NONE)},
+    {WAITING, MESSAGE_abort, on_abort, BIT(NONE) | BIT(WAITING)},
+    {MOVING, MESSAGE_abort, on_abort, BIT(DRAINING) | BIT(NONE) | BIT(MOVING)},
+    {DRAINING, MESSAGE_abort, on_abort, BIT(DRAINING)},
+    {WAITING, MESSAGE_kv_ready, on_kv_ready, BIT(MOVING) | BIT(NONE)},
+    {MOVING, MESSAGE_kv_ready, on_kv_ready, BIT(MOVING) | BIT(DRAINING) | BIT(NONE)},
+    {DRAINING, MESSAGE_kv_ready, on_kv_ready_dropped, BIT(DRAINING)},
+    {NONE, MESSAGE_kv_ready, on_kv_ready_dropped, BIT(NONE)},
+    {MOVING, MESSAGE_pulled, on_pulled, BIT(MOVING) | BIT(DRAINING) | BIT(NONE)},
+    {DRAINING, MESSAGE_pulled, on_pulled, BIT(DRAINING) | BIT(NONE)},
 };
 
 static const actor_refusal_t attempt_refusals[] = {
-    { ACTOR_STATE_ANY, MESSAGE_open, "it is open already" },
-    { NONE, MESSAGE_abort, "it has ended here before" },
-    { NONE, MESSAGE_pulled, "it ended with that rank's epoch" },
-    { WAITING, MESSAGE_pulled, "no pull was ordered" },
+    {ACTOR_STATE_ANY, MESSAGE_open, "it is open already"},
+    {NONE, MESSAGE_abort, "it has ended here before"},
+    {NONE, MESSAGE_pulled, "it ended with that rank's epoch"},
+    {WAITING, MESSAGE_pulled, "no pull was ordered"},
 };
 
 static uint8_t state_of(const void *arg)
@@ -583,6 +584,11 @@ static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t atte
     uint32_t index = map_get(AT_CONST(self, map_t, map_offset), request, attempt);
 
     return index == MAP_NONE ? NONE : self->attempts[index].state;
+}
+
+uint32_t transfer_live(const void *arg)
+{
+    return ((const transfer_t *)arg)->live_count;
 }
 
 static void check(const void *arg)
@@ -607,7 +613,7 @@ static void check(const void *arg)
     ASSERT(AT_CONST(self, map_t, map_offset)->count == live);
 }
 
-/* ---- birth --------------------------------------------------------------------------------------------------- */
+/* ---- birth ----------------------------------------------------------------------------------- */
 
 static uint64_t store_words(void)
 {
@@ -651,7 +657,7 @@ const actor_type_t transfer_type = {
     .state = state_of,
     .attempt_state = attempt_state_of,
     .check = check,
-    .table = { state_names, TRANSFER_STATES, rules, COUNT_OF(rules), NULL, 0 },
-    .attempts = { attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
-                  attempt_refusals, COUNT_OF(attempt_refusals) },
+    .table = {state_names, TRANSFER_STATES, rules, COUNT_OF(rules), NULL, 0},
+    .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
+                 attempt_refusals, COUNT_OF(attempt_refusals)},
 };

@@ -24,8 +24,7 @@ static void set_topology(topology_t *topology, uint16_t prefills, uint16_t decod
     topology->transfer_count = 2;
     for (uint16_t i = 0; i < INSTANCES_MAX; i++) {
         topology->prefills[i] = topology->decodes[i] = (topology_group_t){
-            .tp = tp, .slots = 8, .pages = 64, .borders = 16, .chunk_tokens = 512
-        };
+            .tp = tp, .slots = 8, .pages = 64, .borders = 16, .chunk_tokens = 512};
     }
     topology_derive_actors(topology);
 }
@@ -34,7 +33,7 @@ scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t pre
                     uint16_t decodes, uint16_t tp)
 {
     scene_t *scene = calloc(1, sizeof(*scene));
-    actor_birth_t birth = { .incarnation = 1 };
+    actor_birth_t birth = {.incarnation = 1};
     arena_t arena;
     size_t bytes;
 
@@ -62,7 +61,7 @@ void scene_close(scene_t *scene)
 
 void scene_send(scene_t *scene, actor_id_t from, uint16_t id, const void *body)
 {
-    envelope_t envelope = { .from = from, .incarnation = 1, .id = id, .body = body };
+    envelope_t envelope = {.from = from, .incarnation = 1, .id = id, .body = body};
 
     assert_int_equal(dispatch_message(&scene->dispatch, &envelope, capture_outbox(scene->capture)),
                      STATUS_OK);
@@ -71,14 +70,14 @@ void scene_send(scene_t *scene, actor_id_t from, uint16_t id, const void *body)
 
 void scene_tick(scene_t *scene, uint64_t now_ms)
 {
-    message_tick_t tick = { now_ms, UINT64_C(1700000000000) + now_ms };
+    message_tick_t tick = {now_ms, UINT64_C(1700000000000) + now_ms};
 
     scene_send(scene, PORT_RUNTIME, MESSAGE_tick, &tick);
 }
 
 void scene_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation)
 {
-    message_exited_t exited = { actor, incarnation, EXIT_CRASHED };
+    message_exited_t exited = {actor, incarnation, EXIT_CRASHED};
 
     capture_up_set(scene->capture, actor, false);
     scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_exited, &exited);

@@ -8,7 +8,7 @@
 #include "actors/gateway/gateway.h"
 #include "tests/actors/scene.h"
 
-static const uint32_t prompt[600] = { 5, 6, 7 };
+static const uint32_t prompt[600] = {5, 6, 7};
 
 static int setup(void **state)
 {
@@ -42,9 +42,9 @@ static actor_id_t decode(scene_t *scene, uint16_t instance)
 
 static void ask(scene_t *scene, uint64_t client, uint32_t output_tokens_max, uint32_t deadline_ms)
 {
-    message_client_request_t request = { .client = client, .deadline_ms = deadline_ms };
+    message_client_request_t request = {.client = client, .deadline_ms = deadline_ms};
 
-    request.prompt = (u32s_view_t){ prompt, COUNT_OF(prompt) };
+    request.prompt = (u32s_view_t){prompt, COUNT_OF(prompt)};
     request.limits.output_tokens_max = output_tokens_max;
     scene_send(scene, PORT_CLIENT, MESSAGE_client_request, &request);
 }
@@ -71,8 +71,8 @@ static const message_submit_t *submit(scene_t *scene, uint64_t client)
 static void tokens_from(scene_t *scene, actor_id_t from, const message_submit_t *m,
                         uint32_t attempt, uint32_t first, const uint32_t *ids, uint32_t count)
 {
-    record_token_t tokens[16] = { 0 };
-    record_tokens_item_t item = { .request = m->request, .attempt = attempt, .first = first };
+    record_token_t tokens[16] = {0};
+    record_tokens_item_t item = {.request = m->request, .attempt = attempt, .first = first};
     message_tokens_t message;
 
     for (uint32_t i = 0; i < count; i++)
@@ -128,9 +128,9 @@ static void test_a_request_goes_from_client_to_end(void **state)
     assert_int_equal(m->prompt.count, COUNT_OF(prompt));
     assert_int_equal(m->prompt.data[2], 7);
     assert_int_equal(m->forced.count, 0);
-    tokens_from(scene, prefill(scene, 0), m, 1, 0, (uint32_t[]){ 11 }, 1);
+    tokens_from(scene, prefill(scene, 0), m, 1, 0, (uint32_t[]){11}, 1);
     expect_client_tokens(scene, 77, 0, 11, 1);
-    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12, 13 }, 3);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){11, 12, 13}, 3);
     expect_client_tokens(scene, 77, 1, 12, 2);
     end_from(scene, decode(scene, 0), m, 1, END_STOP, 3);
     expect_client_end(scene, 77, END_STOP, 3);
@@ -146,7 +146,7 @@ static void test_end_waits_for_the_last_token(void **state)
 
     end_from(scene, decode(scene, 0), m, 1, END_LENGTH, 2);
     scene_expect_nothing(scene);
-    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12 }, 2);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){11, 12}, 2);
     expect_client_tokens(scene, 1, 0, 11, 2);
     expect_client_end(scene, 1, END_LENGTH, 2);
 }
@@ -157,7 +157,7 @@ static void test_lost_attempt_is_replayed_with_its_tokens_forced(void **state)
     const message_submit_t *m = submit(scene, 1);
     const message_submit_t *again;
 
-    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12 }, 2);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){11, 12}, 2);
     scene_exited(scene, decode(scene, 0), 1);
     scene_take(scene, prefill(scene, 0), MESSAGE_abort);
     answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 1);
@@ -168,10 +168,10 @@ static void test_lost_attempt_is_replayed_with_its_tokens_forced(void **state)
     expect_client_tokens(scene, 1, 0, 11, 2);
     /* The old attempt's words mean nothing any more; whoever still runs it is told. */
     end_from(scene, prefill(scene, 0), m, 1, END_LOST, 0);
-    tokens_from(scene, decode(scene, 0), m, 1, 2, (uint32_t[]){ 99 }, 1);
+    tokens_from(scene, decode(scene, 0), m, 1, 2, (uint32_t[]){99}, 1);
     assert_int_equal(
         ((const message_abort_t *)scene_take(scene, decode(scene, 0), MESSAGE_abort))->attempt, 1);
-    tokens_from(scene, decode(scene, 1), m, 2, 2, (uint32_t[]){ 13 }, 1);
+    tokens_from(scene, decode(scene, 1), m, 2, 2, (uint32_t[]){13}, 1);
     expect_client_tokens(scene, 1, 2, 13, 1);
     scene_expect_nothing(scene);
 }
@@ -181,8 +181,8 @@ static void test_tokens_that_come_twice_must_be_equal(void **state)
     scene_t *scene = *state;
     const message_submit_t *m = submit(scene, 1);
 
-    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 12 }, 2);
-    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){ 11, 99, 13 }, 3);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){11, 12}, 2);
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){11, 99, 13}, 3);
     assert_int_equal(gateway_counts(scene->dispatch.self)->differing, 1);
     expect_client_tokens(scene, 1, 0, 11, 2);
     expect_client_tokens(scene, 1, 2, 13, 1);
@@ -193,7 +193,7 @@ static void test_gap_in_tokens_is_refused(void **state)
     scene_t *scene = *state;
     const message_submit_t *m = submit(scene, 1);
 
-    tokens_from(scene, decode(scene, 0), m, 1, 1, (uint32_t[]){ 12 }, 1);
+    tokens_from(scene, decode(scene, 0), m, 1, 1, (uint32_t[]){12}, 1);
     assert_int_equal(scene->dispatch.failed[MESSAGE_tokens], 1);
     scene_expect_nothing(scene);
 }
@@ -201,7 +201,7 @@ static void test_gap_in_tokens_is_refused(void **state)
 static void test_abort_before_and_after_submission(void **state)
 {
     scene_t *scene = *state;
-    message_client_abort_t abort = { 1, END_ABORTED };
+    message_client_abort_t abort = {1, END_ABORTED};
 
     ask(scene, 1, 8, 0);
     scene_send(scene, PORT_CLIENT, MESSAGE_client_abort, &abort);
@@ -224,7 +224,7 @@ static void test_second_charge_ends_it_as_poisoned(void **state)
 {
     scene_t *scene = *state;
     const message_submit_t *m = submit(scene, 1);
-    message_end_t end = { .request = m->request, .attempt = 1, .reason = END_LOST, .suspect = 1 };
+    message_end_t end = {.request = m->request, .attempt = 1, .reason = END_LOST, .suspect = 1};
 
     scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
     for (uint32_t attempt = 2; attempt <= 3; attempt++) {
@@ -244,7 +244,7 @@ static void test_second_charge_ends_it_as_poisoned(void **state)
 static void test_first_attempt_may_be_overloaded_but_a_replay_waits(void **state)
 {
     scene_t *scene = *state;
-    message_routed_t routed = { .outcome = ROUTE_OVERLOADED };
+    message_routed_t routed = {.outcome = ROUTE_OVERLOADED};
     const message_route_t *route;
     const message_submit_t *m;
 
@@ -307,7 +307,7 @@ static void test_scheduler_restart_asks_again(void **state)
     scene_exited(scene, scheduler(scene), 1);
     scene_expect_nothing(scene);
     capture_up_set(scene->capture, scheduler(scene), true);
-    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){ scheduler(scene), 2 });
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){scheduler(scene), 2});
     scene_take(scene, scheduler(scene), MESSAGE_route);
 }
 

@@ -78,7 +78,7 @@ static void on_done(void *context, http_exchange_t *exchange, bool whole)
 
 static int setup(void **state)
 {
-    static const http_handlers_t handlers = { on_request, on_more, on_done };
+    static const http_handlers_t handlers = {on_request, on_more, on_done};
     world_t *world = calloc(1, sizeof(*world));
 
     if (http_open("127.0.0.1", 0, 16, &handlers, world, &world->http) != STATUS_OK)
@@ -98,7 +98,7 @@ static int teardown(void **state)
 
 static void turn(world_t *world)
 {
-    struct pollfd watch = { http_descriptor(world->http), POLLIN, 0 };
+    struct pollfd watch = {http_descriptor(world->http), POLLIN, 0};
 
     poll(&watch, 1, 10);
     http_run(world->http);
@@ -106,7 +106,7 @@ static void turn(world_t *world)
 
 static int client(world_t *world, const char *request)
 {
-    struct sockaddr_in where = { .sin_family = AF_INET, .sin_port = htons(http_port(world->http)) };
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(http_port(world->http))};
     int descriptor = socket(AF_INET, SOCK_STREAM, 0);
 
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -239,7 +239,7 @@ static void test_body_over_the_limit_is_refused_with_413(void **state)
 static void test_closing_ends_what_waits(void **state)
 {
     world_t *world = *state;
-    static const http_handlers_t handlers = { on_request, on_more, on_done };
+    static const http_handlers_t handlers = {on_request, on_more, on_done};
     int descriptor = client(world, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
 
     for (int i = 0; i < TURNS_MAX && !world->waiting; i++)

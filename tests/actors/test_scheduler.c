@@ -30,23 +30,23 @@ static void report(scene_t *scene, topology_kind_t kind, uint16_t instance, mess
 static void all_report(scene_t *scene)
 {
     for (uint16_t i = 0; i < 4; i++)
-        report(scene, TOPOLOGY_PREFILL, i, (message_instance_t){ 0 });
+        report(scene, TOPOLOGY_PREFILL, i, (message_instance_t){0});
     for (uint16_t i = 0; i < 2; i++)
-        report(scene, TOPOLOGY_DECODE, i, (message_instance_t){ .pages_free = 64 });
+        report(scene, TOPOLOGY_DECODE, i, (message_instance_t){.pages_free = 64});
 }
 
 static const message_routed_t *route(scene_t *scene, uint64_t request, uint32_t prompt_tokens,
                                      uint64_t first_key, uint8_t replay)
 {
     static uint64_t keys[64];
-    message_route_t m = { .request = request, .attempt = 1, .replay = replay };
+    message_route_t m = {.request = request, .attempt = 1, .replay = replay};
     actor_id_t gateway = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
 
     for (uint32_t i = 0; i < 64; i++)
         keys[i] = first_key + i;
     m.prompt_tokens = prompt_tokens;
     m.total_tokens_max = prompt_tokens + 100;
-    m.keys = (u64s_view_t){ keys, (prompt_tokens - 1) / PAGE_TOKENS };
+    m.keys = (u64s_view_t){keys, (prompt_tokens - 1) / PAGE_TOKENS};
     scene_send(scene, gateway, MESSAGE_route, &m);
     return scene_take(scene, gateway, MESSAGE_routed);
 }
@@ -66,7 +66,7 @@ static void test_no_instance_before_one_reports(void **state)
 static void test_load_counts_before_anything_is_answered(void **state)
 {
     scene_t *scene = *state;
-    uint32_t given[4] = { 0 };
+    uint32_t given[4] = {0};
 
     all_report(scene);
     for (uint64_t i = 0; i < 12; i++)
@@ -83,7 +83,7 @@ static void test_holder_of_the_prefix_wins_until_it_is_swamped(void **state)
     all_report(scene);
     holder = route(scene, 1, 4000, 1000, 0)->prefill;
     all_report(scene);
-    report(scene, TOPOLOGY_PREFILL, (uint16_t)0, (message_instance_t){ .opened = 1 });
+    report(scene, TOPOLOGY_PREFILL, (uint16_t)0, (message_instance_t){.opened = 1});
     assert_int_equal(holder, scene_actor(scene, TOPOLOGY_PREFILL, 0));
     assert_int_equal(route(scene, 2, 4001, 1000, 0)->prefill, holder);
     report(scene, TOPOLOGY_PREFILL, 0, (message_instance_t){.opened = 2, .queued_tokens = 100000});
@@ -107,7 +107,7 @@ static void test_decode_with_most_room_wins(void **state)
     scene_t *scene = *state;
 
     all_report(scene);
-    report(scene, TOPOLOGY_DECODE, 0, (message_instance_t){ .pages_free = 10 });
+    report(scene, TOPOLOGY_DECODE, 0, (message_instance_t){.pages_free = 10});
     assert_int_equal(route(scene, 1, 300, 1000, 0)->decode, scene_actor(scene, TOPOLOGY_DECODE, 1));
 }
 
@@ -117,7 +117,7 @@ static void test_full_queues_refuse_the_new_but_never_a_replay(void **state)
 
     all_report(scene);
     for (uint16_t i = 0; i < 4; i++)
-        report(scene, TOPOLOGY_PREFILL, i, (message_instance_t){ .queued = 4 });
+        report(scene, TOPOLOGY_PREFILL, i, (message_instance_t){.queued = 4});
     assert_int_equal(route(scene, 1, 300, 1000, 0)->outcome, ROUTE_OVERLOADED);
     assert_int_equal(route(scene, 1, 300, 1000, 1)->outcome, ROUTE_OK);
 }

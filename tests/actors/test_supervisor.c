@@ -34,7 +34,7 @@ static void start(scene_t *scene)
 
 static void reap(scene_t *scene, actor_id_t actor, incarnation_t incarnation, uint8_t cause)
 {
-    message_reaped_t m = { actor, incarnation, cause, 9 };
+    message_reaped_t m = {actor, incarnation, cause, 9};
 
     scene_send(scene, PORT_PROCESS, MESSAGE_reaped, &m);
 }
@@ -85,7 +85,7 @@ static void test_kill_names_a_life_and_charges_nobody(void **state)
 {
     scene_t *scene = *state;
     actor_id_t victim = scene_rank(scene, TOPOLOGY_DECODE, 0, 1);
-    message_kill_t kill = { victim, 1, { "it did not quiesce", 18 } };
+    message_kill_t kill = {victim, 1, {"it did not quiesce", 18}};
 
     start(scene);
     scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
@@ -125,7 +125,7 @@ static void test_stalled_child_is_put_down(void **state)
 {
     scene_t *scene = *state;
     actor_id_t victim = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
-    message_stalled_t stalled = { victim, 1, SUPERVISOR_STALLED_MS_MAX - 1 };
+    message_stalled_t stalled = {victim, 1, SUPERVISOR_STALLED_MS_MAX - 1};
 
     start(scene);
     scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
@@ -143,7 +143,7 @@ static void test_stop_asks_then_kills_then_ends_itself(void **state)
     const message_signal_t *last;
 
     start(scene);
-    scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){ 0 });
+    scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){0});
     for (uint32_t i = 0; i < children; i++)
         assert_int_equal(
             ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 0);

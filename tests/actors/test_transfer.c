@@ -28,11 +28,11 @@ static actor_id_t rank(scene_t *scene, uint16_t number)
 
 static void announce(scene_t *scene, topology_kind_t kind, uint64_t epoch)
 {
-    record_pool_t pools[TP] = { 0 };
-    message_targets_t m = { .epoch = epoch };
+    record_pool_t pools[TP] = {0};
+    message_targets_t m = {.epoch = epoch};
 
     for (uint16_t i = 0; i < TP; i++)
-        pools[i] = (record_pool_t){ .rank = scene_rank(scene, kind, 0, i), .incarnation = 1 };
+        pools[i] = (record_pool_t){.rank = scene_rank(scene, kind, 0, i), .incarnation = 1};
     m.pools.data = pools;
     m.pools.count = TP;
     scene_send(scene, scene_actor(scene, kind, 0),
@@ -57,14 +57,14 @@ static int teardown(void **state)
 
 static void open_attempt(scene_t *scene, uint64_t epoch)
 {
-    static const uint32_t pages[] = { 21, 22, 23 };
-    static const uint64_t generations[] = { 121, 122, 123 };
+    static const uint32_t pages[] = {21, 22, 23};
+    static const uint64_t generations[] = {121, 122, 123};
     message_open_t m = {
         .request = REQUEST, .attempt = 1, .prefill = prefill(scene), .slot = SLOT, .epoch = epoch};
 
     m.slot_generation = 106;
-    m.pages = (u32s_view_t){ pages, 3 };
-    m.generations = (u64s_view_t){ generations, 3 };
+    m.pages = (u32s_view_t){pages, 3};
+    m.generations = (u64s_view_t){generations, 3};
     scene_send(scene, decode(scene), MESSAGE_open, &m);
 }
 
@@ -72,14 +72,14 @@ static void open_attempt(scene_t *scene, uint64_t epoch)
 static const message_kv_answer_t *piece(scene_t *scene, uint32_t number, uint32_t first,
                                         uint32_t count, uint8_t last)
 {
-    record_unit_t units[4] = { 0 };
+    record_unit_t units[4] = {0};
     message_kv_ready_t m = {
         .request = REQUEST, .attempt = 1, .decode = decode(scene), .piece = number};
 
     for (uint32_t i = 0; i < count; i++)
         units[i] = (record_unit_t){UNIT_HISTORY, 31 + first + i, 131 + first + i, 1000 + first + i,
                                    PAGE_TOKENS};
-    units[count] = (record_unit_t){ UNIT_SLOT, 2, 102, 2000, 0 };
+    units[count] = (record_unit_t){UNIT_SLOT, 2, 102, 2000, 0};
     m.source_epoch = SOURCE_EPOCH;
     m.first_page = first;
     m.units.data = units;
@@ -92,7 +92,7 @@ static const message_kv_answer_t *piece(scene_t *scene, uint32_t number, uint32_
 
 static void answer_pull(scene_t *scene, uint16_t number, const message_pull_t *pull, uint8_t status)
 {
-    message_pulled_t m = { REQUEST, 1, pull->copy, status, 0 };
+    message_pulled_t m = {REQUEST, 1, pull->copy, status, 0};
 
     scene_send(scene, rank(scene, number), MESSAGE_pulled, &m);
 }
@@ -151,7 +151,7 @@ static void test_abort_fences_only_when_no_pull_runs(void **state)
 {
     scene_t *scene = *state;
     const message_pull_t *pulls[TP];
-    message_abort_t abort = { REQUEST, 1, END_ABORTED };
+    message_abort_t abort = {REQUEST, 1, END_ABORTED};
 
     open_attempt(scene, TARGET_EPOCH);
     piece(scene, 0, 0, 2, 0);
@@ -174,7 +174,7 @@ static void test_abort_fences_only_when_no_pull_runs(void **state)
 static void test_abort_before_the_source_spoke_owes_it_nothing(void **state)
 {
     scene_t *scene = *state;
-    message_abort_t abort = { REQUEST, 1, END_ABORTED };
+    message_abort_t abort = {REQUEST, 1, END_ABORTED};
 
     open_attempt(scene, TARGET_EPOCH);
     scene_take(scene, decode(scene), MESSAGE_opened);
