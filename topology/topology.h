@@ -49,6 +49,13 @@ typedef enum {
     TOPOLOGY_VERIFY_ALWAYS
 } topology_verify_t;
 
+/* Who chose the devices of a group. No part of the version. */
+typedef enum {
+    TOPOLOGY_PLACED,         /* host and devices are ours */
+    TOPOLOGY_HOST_STATED,    /* the file names the host */
+    TOPOLOGY_DEVICES_STATED, /* and the devices */
+} topology_placement_t;
+
 enum { TOPOLOGY_NONE = UINT16_MAX }; /* no such actor, host, device or rank */
 
 /* A place in the file, from 1; {0, 0} where a default stands. No part of the version. */
@@ -83,7 +90,8 @@ typedef struct {
     uint32_t pages;              /* history pages; 0: as many as fit, see cli/deployment.h */
     uint32_t borders;            /* border places of the prefix cache; 0: by rule, see there */
     uint32_t chunk_tokens;       /* token rows of one step at most */
-    bool placed;                 /* the file names the devices */
+    uint16_t placement;          /* topology_placement_t */
+    uint16_t device_count;       /* devices that the file names */
     topology_mark_t tp_at;       /* where the file states tp, else where the group begins */
     topology_mark_t pages_at;
 } topology_group_t;
@@ -149,7 +157,7 @@ typedef struct {
     topology_error_t items[TOPOLOGY_ERRORS_MAX];
 } topology_errors_t;
 
-/* BAD_CONFIG with at least one error in `errors`, or OK with a whole topology. */
+/* OK with a whole topology, or BAD_CONFIG with at least one error in `errors`, or NO_MEMORY. */
 MUST_USE status_t topology_load(const char *path, topology_t *topology, topology_errors_t *errors);
 /* The same for a text at hand; errors name it `path`, and its `model` is relative to that. */
 MUST_USE status_t topology_parse(const char *text, size_t bytes, const char *path,
@@ -162,6 +170,12 @@ void topology_errors_print(const topology_errors_t *errors, FILE *out);
 
 /* The whole deployment as a topology file in canonical form; parsing it gives an equal topology. */
 void topology_print(const topology_t *topology, FILE *out);
+
+/* One line: where the group runs and who chose that. `kind` is PREFILL or DECODE. */
+void topology_place_print(const topology_t *topology, topology_kind_t kind, uint16_t instance,
+                          FILE *out);
+/* The keys of the file form as Markdown tables; docs/topology.md holds them. */
+void topology_schema_print(FILE *out);
 
 /* NULL if there is none. */
 const topology_actor_t *topology_actor_by_name(const topology_t *topology, const char *name);
