@@ -35,8 +35,8 @@ static void compare_key(const topology_t *before, const topology_t *after, const
 }
 
 static void compare_keys(const topology_t *before, const topology_t *after,
-                         const schema_section_t *section, const char *prefix,
-                         const void *old_base, const void *new_base, diff_item_t *item)
+                         const schema_section_t *section, const char *prefix, const void *old_base,
+                         const void *new_base, diff_item_t *item)
 {
     for (size_t k = 0; k < section->key_count; k++) {
         const schema_key_t *key = &section->keys[k];
@@ -47,8 +47,8 @@ static void compare_keys(const topology_t *before, const topology_t *after,
     }
 }
 
-static void compare_list(const topology_t *before, const topology_t *after,
-                         const schema_key_t *key, topology_diff_t *diff)
+static void compare_list(const topology_t *before, const topology_t *after, const schema_key_t *key,
+                         topology_diff_t *diff)
 {
     const char *old_base = (const char *)before, *new_base = (const char *)after;
     uint16_t old_count = *(const uint16_t *)(const void *)(old_base + key->count);
@@ -80,7 +80,7 @@ void topology_diff(const topology_t *before, const topology_t *after, topology_d
 
 void topology_diff_print(const topology_diff_t *diff, FILE *out)
 {
-    static const char *const words[] = { "added", "removed", "changed" };
+    static const char *const words[] = {"added", "removed", "changed"};
     for (uint32_t i = 0; i < diff->count; i++) {
         const diff_item_t *item = &diff->items[i];
         fprintf(out, "%-8s %s%s%s\n", words[item->change],

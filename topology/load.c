@@ -112,8 +112,8 @@ static void derive_names(topology_load_t *load)
 
 static void load_steps(topology_load_t *load)
 {
-    void (*const steps[])(topology_load_t *) = { topology_parse_tree, derive_names,
-                                                 topology_validate, topology_place };
+    void (*const steps[])(topology_load_t *) = {topology_parse_tree, derive_names,
+                                                topology_validate, topology_place};
     for (size_t i = 0; i < COUNT_OF(steps) && load->errors->count == 0; i++)
         steps[i](load);
     if (load->errors->count > 0)
@@ -128,7 +128,7 @@ status_t topology_parse(const char *text, size_t bytes, const char *path, topolo
     memset(errors, 0, sizeof(*errors));
     snprintf(errors->file, sizeof(errors->file), "%s", path);
     if (strlen(path) >= PATH_BYTES_MAX) {
-        topology_errors_add(errors, (topology_mark_t){ 0, 0 }, "a path of more than %d bytes",
+        topology_errors_add(errors, (topology_mark_t){0, 0}, "a path of more than %d bytes",
                             PATH_BYTES_MAX - 1);
         return FAIL(STATUS_BAD_CONFIG, "the path of the topology file is too long");
     }
@@ -153,7 +153,7 @@ static status_t load_refuse(const char *path, const char *why, topology_errors_t
 {
     memset(errors, 0, sizeof(*errors));
     snprintf(errors->file, sizeof(errors->file), "%s", path);
-    topology_errors_add(errors, (topology_mark_t){ 0, 0 }, "%s", why);
+    topology_errors_add(errors, (topology_mark_t){0, 0}, "%s", why);
     return FAIL(STATUS_BAD_CONFIG, "%s: %s", path, why);
 }
 
@@ -172,8 +172,8 @@ status_t topology_load(const char *path, topology_t *topology, topology_errors_t
     size_t bytes = fread(text, 1, TOPOLOGY_BYTES_MAX + 1, file);
     int failed = ferror(file) ? errno : 0;
     fclose(file);
-    status_t status = failed ? load_refuse(path, strerror(failed), errors) :
-                               topology_parse(text, bytes, path, topology, errors);
+    status_t status = failed ? load_refuse(path, strerror(failed), errors)
+                             : topology_parse(text, bytes, path, topology, errors);
     free(text);
     return status;
 }

@@ -45,9 +45,9 @@ topology_mark_t places_find(const topology_load_t *load, const void *field, cons
 {
     const topology_places_t *places = &load->places;
     uint32_t wanted = (uint32_t)((const char *)field - (const char *)&load->topology);
-    uint32_t entry = or_entry ? (uint32_t)((const char *)or_entry - (const char *)&load->topology) :
-                                UINT32_MAX;
-    topology_mark_t at = { 0, 0 };
+    uint32_t entry =
+        or_entry ? (uint32_t)((const char *)or_entry - (const char *)&load->topology) : UINT32_MAX;
+    topology_mark_t at = {0, 0};
     for (uint32_t i = 0; i < places->count; i++) {
         if (!places->items[i].entry && places->items[i].offset == wanted)
             return places->items[i].at;
@@ -121,7 +121,7 @@ static bool find_host(const parser_t *p, const char *text, uint64_t *value)
 static const char *nearest_word(const parser_t *p, const schema_key_t *key, const char *text)
 {
     const topology_t *topology = &p->load->topology;
-    const char *words[HOSTS_MAX] = { NULL };
+    const char *words[HOSTS_MAX] = {NULL};
     size_t count = 0;
     if (key->type == SCHEMA_HOST) {
         for (; count < topology->host_count; count++)
@@ -143,9 +143,9 @@ static void complain_value(const parser_t *p, topology_mark_t at, const schema_k
     char what[TOPOLOGY_TEXT_BYTES_MAX];
     schema_describe(key, expected, sizeof(expected));
     const char *nearest = text ? nearest_word(p, key, text) : NULL;
-    int used = text ? snprintf(what, sizeof(what), "found '%.40s'%s", text,
-                               strlen(text) > 40 ? "..." : "")
-                    : snprintf(what, sizeof(what), "found %s", instead);
+    int used =
+        text ? snprintf(what, sizeof(what), "found '%.40s'%s", text, strlen(text) > 40 ? "..." : "")
+             : snprintf(what, sizeof(what), "found %s", instead);
     snprintf(what + used, sizeof(what) - (size_t)used, ", expected %s%s%s%s", expected,
              nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
     complain(p, at, key->name, what);
@@ -163,8 +163,7 @@ static bool store_text(const parser_t *p, const schema_key_t *key, const char *t
         if (quoted)
             return false;
         if (!(key->zero && strcmp(text, key->zero) == 0) &&
-            (!schema_parse_number(text, key->type, &value) || value < key->min ||
-             value > key->max))
+            (!schema_parse_number(text, key->type, &value) || value < key->min || value > key->max))
             return false;
         break;
     case SCHEMA_CHOICE:
@@ -205,8 +204,9 @@ static void parse_devices(const parser_t *p, const schema_key_t *key, uint32_t n
             group->devices[count++] = (uint16_t)device;
         }
     }
-    if (count == 0)
-        complain(p, node_at(p, node)->at, key->name, "the list is empty; name a device for each rank");
+    if (node_at(p, node)->first == YAML_NONE)
+        complain(p, node_at(p, node)->at, key->name,
+                 "the list is empty; name a device for each rank");
     group->device_count = (uint16_t)count;
     group->placement = TOPOLOGY_DEVICES_STATED;
 }
@@ -233,12 +233,13 @@ static void parse_list(const parser_t *p, const schema_key_t *key, uint32_t node
     uint16_t *count = (uint16_t *)(void *)(base + key->count);
     uint32_t entry = 0;
     for (uint32_t i = node_at(p, node)->first; i != YAML_NONE; i = node_at(p, i)->next, entry++) {
-        parser_t inner = { .load = p->load, .section = key->section };
+        parser_t inner = {.load = p->load, .section = key->section};
         snprintf(inner.path, sizeof(inner.path), "%s[%u]", key->name, entry);
         uint64_t copies = entry_copies(p, key->section, i);
         for (uint64_t copy = 0; copy < copies; copy++) {
             if (*count == key->max) {
-                complain(&inner, node_at(p, i)->at, "count", "too many of these in one deployment");
+                complain(p, node_at(p, i)->at, key->name,
+                         "more entries than a deployment can have");
                 return;
             }
             void *target = first + (size_t)*count * key->width;
@@ -255,7 +256,7 @@ static void parse_list(const parser_t *p, const schema_key_t *key, uint32_t node
 /* A list that the file does not have: one entry of defaults. */
 static void default_list(const parser_t *p, const schema_key_t *key, char *base)
 {
-    parser_t inner = { .load = p->load, .section = key->section };
+    parser_t inner = {.load = p->load, .section = key->section};
     snprintf(inner.path, sizeof(inner.path), "%s[0]", key->name);
     *(uint16_t *)(void *)(base + key->count) = 1;
     parse_section(&inner, YAML_NONE, base + key->offset);
@@ -265,19 +266,19 @@ static void parse_value(const parser_t *p, const schema_key_t *key, uint32_t nod
 {
     const yaml_node_t *n = node_at(p, node);
     char *field = (char *)base + key->offset;
-    yaml_kind_t wanted = key->type == SCHEMA_MAP                                      ? YAML_MAP :
-                         key->type == SCHEMA_LIST || key->type == SCHEMA_DEVICES ? YAML_LIST :
-                                                                                   YAML_SCALAR;
+    yaml_kind_t wanted = key->type == SCHEMA_MAP                                   ? YAML_MAP
+                         : key->type == SCHEMA_LIST || key->type == SCHEMA_DEVICES ? YAML_LIST
+                                                                                   : YAML_SCALAR;
     if (n->kind != wanted) {
         const char *text = n->kind == YAML_SCALAR ? yaml_text(&p->load->tree, n->text) : NULL;
         complain_value(p, n->kind == YAML_NULL ? n->key_at : n->at, key, text,
                        yaml_kind_text(n->kind));
         return;
     }
-    if (key->width > 0)
+    if (key->width > 0 && key->type != SCHEMA_LIST)
         place_add(p, field, false, n->at);
     if (key->type == SCHEMA_MAP) {
-        parser_t inner = { .load = p->load, .section = key->section };
+        parser_t inner = {.load = p->load, .section = key->section};
         snprintf(inner.path, sizeof(inner.path), "%s", key->name);
         parse_section(&inner, node, base);
     } else if (key->type == SCHEMA_LIST) {
@@ -295,7 +296,7 @@ static void parse_absent(const parser_t *p, const schema_key_t *key, topology_ma
 {
     char *field = (char *)base + key->offset;
     if (key->type == SCHEMA_MAP) {
-        parser_t inner = { .load = p->load, .section = key->section };
+        parser_t inner = {.load = p->load, .section = key->section};
         snprintf(inner.path, sizeof(inner.path), "%s", key->name);
         parse_section(&inner, YAML_NONE, base);
     } else if (key->standard) {
@@ -308,8 +309,8 @@ static void parse_absent(const parser_t *p, const schema_key_t *key, topology_ma
             store_number(field, key->width, TOPOLOGY_NONE);
     } else {
         char what[TOPOLOGY_TEXT_BYTES_MAX / 2];
-        snprintf(what, sizeof(what), "this key must be there: %s", key->section ?
-                 key->section->meaning : key->meaning);
+        snprintf(what, sizeof(what), "this key must be there: %s",
+                 key->section ? key->section->meaning : key->meaning);
         complain(p, at, key->name, what);
     }
 }
@@ -339,7 +340,7 @@ static void check_known(const parser_t *p, const yaml_node_t *n)
 /* Fills the struct at `base` from the map `node`, or with defaults alone if that is YAML_NONE. */
 static void parse_section(const parser_t *p, uint32_t node, void *base)
 {
-    topology_mark_t at = { 0, 0 };
+    topology_mark_t at = {0, 0};
     uint32_t first = YAML_NONE;
     if (node != YAML_NONE && node_at(p, node)->kind != YAML_MAP) {
         if (!p->quiet)
@@ -370,6 +371,6 @@ static void parse_section(const parser_t *p, uint32_t node, void *base)
 
 void topology_parse_tree(topology_load_t *load)
 {
-    parser_t p = { .load = load, .section = &schema_root };
+    parser_t p = {.load = load, .section = &schema_root};
     parse_section(&p, 0, &load->topology);
 }

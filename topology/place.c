@@ -77,13 +77,13 @@ static void complain_room(topology_load_t *load, const place_map_t *map, const p
     uint16_t only = g->placement == TOPOLOGY_HOST_STATED ? g->host : 0;
     if (g->placement == TOPOLOGY_PLACED && t->host_count > 1)
         topology_errors_add(load->errors, g->tp_at,
-                            "%s[%u].tp: no host has %u free devices left; a group runs on one host",
+                            "%s[%u].tp: needs %u devices of one host, and none has so many left",
                             word, item->instance, g->tp);
     else
         topology_errors_add(load->errors, g->tp_at,
-                            "%s[%u].tp: %u ranks, but host '%s' has %u of %u devices left", word,
-                            item->instance, g->tp, t->hosts[only].name, free_devices(t, map, only),
-                            devices_of(t, only));
+                            "%s[%u].tp: needs %u devices, but host '%s' has %u of %u devices left",
+                            word, item->instance, g->tp, t->hosts[only].name,
+                            free_devices(t, map, only), devices_of(t, only));
 }
 
 static void place_free(topology_load_t *load, place_map_t *map, const place_item_t *item)
@@ -126,9 +126,9 @@ void topology_place(topology_load_t *load)
     place_item_t items[2 * INSTANCES_MAX];
     uint32_t count = 0;
     for (uint16_t i = 0; i < t->prefill_count; i++)
-        items[count++] = (place_item_t){ &t->prefills[i], TOPOLOGY_PREFILL, i };
+        items[count++] = (place_item_t){&t->prefills[i], TOPOLOGY_PREFILL, i};
     for (uint16_t i = 0; i < t->decode_count; i++)
-        items[count++] = (place_item_t){ &t->decodes[i], TOPOLOGY_DECODE, i };
+        items[count++] = (place_item_t){&t->decodes[i], TOPOLOGY_DECODE, i};
     for (uint32_t i = 0; i < count; i++)
         if (items[i].group->placement == TOPOLOGY_DEVICES_STATED)
             place_stated(load, &map, &items[i]);

@@ -140,8 +140,8 @@ void topology_schema_print(FILE *out)
 {
     for (size_t s = 0; s < schema_section_count; s++) {
         const schema_section_t *section = schema_sections[s];
-        fprintf(out, "### %s\n\n%s\n\n", section->name[0] ? section->name : "top level",
-                section->meaning);
+        fprintf(out, "%s### %s\n\n%s\n\n", s ? "\n" : "",
+                section->name[0] ? section->name : "top level", section->meaning);
         fprintf(out, "| key | value | default | meaning |\n| --- | --- | --- | --- |\n");
         for (size_t k = 0; k < section->key_count; k++) {
             const schema_key_t *key = &section->keys[k];
@@ -156,6 +156,5 @@ void topology_schema_print(FILE *out)
                 fprintf(out, "%s | ", key->derived ? key->derived : "must be there");
             fprintf(out, "%s |\n", key->section ? key->section->meaning : key->meaning);
         }
-        fprintf(out, "\n");
     }
 }

@@ -30,11 +30,11 @@ typedef struct schema_section schema_section_t;
 typedef struct {
     const char *name;
     schema_type_t type;
-    uint32_t offset; /* of the field in the section's struct */
-    uint32_t width;  /* bytes of the field, of a list: of one entry; 0: checked but not kept */
-    uint32_t count;  /* lists: offset of the uint16_t that counts the entries */
-    uint64_t min, max; /* lists: of entries */
-    const char *zero; /* word that stands for 0: "auto", "none"; NULL: there is none */
+    uint32_t offset;      /* of the field in the section's struct */
+    uint32_t width;       /* bytes of the field, of a list: of one entry; 0: checked but not kept */
+    uint32_t count;       /* lists: offset of the uint16_t that counts the entries */
+    uint64_t min, max;    /* lists: of entries */
+    const char *zero;     /* word that stands for 0: "auto", "none"; NULL: there is none */
     const char *standard; /* the default as it would be written; NULL: the key must be there */
     const char *derived;  /* instead of a default: where the value comes from */
     const char *const *choices; /* ends with NULL */

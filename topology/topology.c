@@ -84,13 +84,13 @@ static topology_actor_t *derive_add(topology_t *topology, topology_kind_t kind, 
     ASSERT(topology->actor_count < ACTORS_MAX);
     uint16_t id = topology->actor_count++;
     topology_actor_t *actor = &topology->actors[id];
-    *actor = (topology_actor_t){ .id = id,
-                                 .kind = (uint16_t)kind,
-                                 .instance = instance,
-                                 .rank = TOPOLOGY_NONE,
-                                 .host = host,
-                                 .device = TOPOLOGY_NONE,
-                                 .leader = TOPOLOGY_NONE };
+    *actor = (topology_actor_t){.id = id,
+                                .kind = (uint16_t)kind,
+                                .instance = instance,
+                                .rank = TOPOLOGY_NONE,
+                                .host = host,
+                                .device = TOPOLOGY_NONE,
+                                .leader = TOPOLOGY_NONE};
     snprintf(actor->name, sizeof(actor->name), "%s/%u", topology_kind_word(kind),
              (unsigned)instance);
     return actor;

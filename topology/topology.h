@@ -19,20 +19,20 @@
 /* Actor kinds, in the order of the actor table. A rank's instance is that of its group. */
 /*    name         word           decides */
 #define TOPOLOGY_KIND_TABLE(K)                                                                     \
-    K(SUPERVISOR,  "supervisor",  "restarts within limits; one per host, parent of its processes") \
-    K(SCHEDULER,   "scheduler",   "which prefill and decode instance serves an attempt")           \
-    K(MONITOR,     "monitor",     "nothing: it shows")                                             \
-    K(GATEWAY,     "gateway",     "admission and replay")                                          \
-    K(PREFILL,     "prefill",     "what each prefill step holds (leader of a group)")              \
-    K(DECODE,      "decode",      "what each decode step holds (leader of a group)")               \
-    K(TRANSFER,    "transfer",    "pairing, order, chunking, cancelling of copies")                \
-    K(RANK,        "rank",        "nothing: it executes steps and copies")
+    K(SUPERVISOR, "supervisor", "restarts within limits; one per host, parent of its processes")   \
+    K(SCHEDULER, "scheduler", "which prefill and decode instance serves an attempt")               \
+    K(MONITOR, "monitor", "nothing: it shows")                                                     \
+    K(GATEWAY, "gateway", "admission and replay")                                                  \
+    K(PREFILL, "prefill", "what each prefill step holds (leader of a group)")                      \
+    K(DECODE, "decode", "what each decode step holds (leader of a group)")                         \
+    K(TRANSFER, "transfer", "pairing, order, chunking, cancelling of copies")                      \
+    K(RANK, "rank", "nothing: it executes steps and copies")
 
 typedef enum {
 #define TOPOLOGY_KIND_ENUM(name, word, decides) TOPOLOGY_##name,
     TOPOLOGY_KIND_TABLE(TOPOLOGY_KIND_ENUM)
 #undef TOPOLOGY_KIND_ENUM
-    TOPOLOGY_KIND_COUNT
+        TOPOLOGY_KIND_COUNT
 } topology_kind_t;
 
 typedef enum { TOPOLOGY_CPU, TOPOLOGY_CUDA } topology_device_t;

@@ -87,7 +87,7 @@ static bool listeners_clash(const topology_t *t, const topology_gateway_t *a, in
 
 static void validate_ports(topology_load_t *load)
 {
-    static const char *const words[] = { "port", "admin_port" };
+    static const char *const words[] = {"port", "admin_port"};
     topology_t *t = &load->topology;
     for (int later = 1; later < 2 * t->gateway_count; later++) {
         for (int earlier = 0; earlier < later; earlier++) {
@@ -181,9 +181,9 @@ static void validate_pairs(topology_load_t *load)
 
 static void validate_forms(topology_load_t *load)
 {
-    static const uint16_t with[] = { [TOPOLOGY_CACHE_FP8] = TOPOLOGY_INDEX_FP4,
-                                     [TOPOLOGY_CACHE_BF16] = TOPOLOGY_INDEX_BF16,
-                                     [TOPOLOGY_CACHE_FLOAT32] = TOPOLOGY_INDEX_FLOAT32 };
+    static const uint16_t with[] = {[TOPOLOGY_CACHE_FP8] = TOPOLOGY_INDEX_FP4,
+                                    [TOPOLOGY_CACHE_BF16] = TOPOLOGY_INDEX_BF16,
+                                    [TOPOLOGY_CACHE_FLOAT32] = TOPOLOGY_INDEX_FLOAT32};
     topology_t *t = &load->topology;
     uint16_t fitting = with[t->cache_form];
     if (t->index_form > TOPOLOGY_INDEX_FLOAT32) /* auto */
@@ -200,7 +200,7 @@ static void validate_count(topology_load_t *load)
 {
     uint32_t needed = topology_actors_needed(&load->topology);
     if (needed > ACTORS_MAX)
-        topology_errors_add(load->errors, (topology_mark_t){ 0, 0 },
+        topology_errors_add(load->errors, (topology_mark_t){0, 0},
                             "%u actors, ranks included; a deployment has at most %d", needed,
                             ACTORS_MAX);
 }

@@ -10,14 +10,17 @@ typedef struct {
 
 /* Largest first; of equal ones the first is written. */
 static const unit_t byte_units[] = {
-    { "TiB", 1ull << 40 }, { "TB", 1000000000000ull }, { "GiB", 1ull << 30 }, { "GB", 1000000000ull },
-    { "MiB", 1ull << 20 }, { "MB", 1000000ull },       { "KiB", 1ull << 10 }, { "KB", 1000ull },
-    { "B", 1 },
+    {"TiB", 1ull << 40},   {"TB", 1000000000000ull}, {"GiB", 1ull << 30},
+    {"GB", 1000000000ull}, {"MiB", 1ull << 20},      {"MB", 1000000ull},
+    {"KiB", 1ull << 10},   {"KB", 1000ull},          {"B", 1},
 };
 static const unit_t duration_units[] = {
-    { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 },
+    {"h", 3600000},
+    {"m", 60000},
+    {"s", 1000},
+    {"ms", 1},
 };
-static const unit_t plain_units[] = { { "", 1 } };
+static const unit_t plain_units[] = {{"", 1}};
 
 static const unit_t *units_of(schema_type_t type, size_t *count)
 {
@@ -69,8 +72,10 @@ void schema_format_number(uint64_t value, schema_type_t type, char *text, size_t
 {
     size_t count;
     const unit_t *units = units_of(type, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (value % units[i].factor == 0 && (value > 0 || i == count - 1)) {
+    if (value == 0)
+        snprintf(text, size, "0");
+    for (size_t i = 0; value > 0 && i < count; i++) {
+        if (value % units[i].factor == 0) {
             snprintf(text, size, "%llu%s", (unsigned long long)(value / units[i].factor),
                      units[i].word);
             return;
@@ -107,15 +112,18 @@ static size_t distance(const char *a, const char *b)
     return d[rows][columns];
 }
 
-/* "index_form" is no typo of "index", but one begins with the other; ends count too. */
-static bool part_of(const char *text, const char *word)
+/* "index_form" is no typo of "index", but one begins with the other, or else ends with it: how many
+ * letters that is worse than equal, 0 for not at all. Any typo is nearer. */
+static size_t part_distance(const char *text, const char *word)
 {
     size_t text_length = strlen(text), word_length = strlen(word);
+    size_t longer = text_length > word_length ? text_length : word_length;
     size_t shorter = text_length < word_length ? text_length : word_length;
     if (shorter < 4)
-        return false;
-    return strncmp(text, word, shorter) == 0 ||
-           strcmp(text + text_length - shorter, word + word_length - shorter) == 0;
+        return 0;
+    if (strncmp(text, word, shorter) == 0)
+        return longer;
+    return strcmp(text + text_length - shorter, word + word_length - shorter) ? 0 : longer + 1;
 }
 
 const char *schema_nearest(const char *text, const char *const *words, size_t count)
@@ -128,9 +136,9 @@ const char *schema_nearest(const char *text, const char *const *words, size_t co
         size_t d = distance(text, words[i]);
         size_t letters = strlen(words[i]) > strlen(text) ? strlen(words[i]) : strlen(text);
         bool near = d != SIZE_MAX && (3 * d <= letters || (letters <= 4 && d <= 1));
-        if (!near && part_of(text, words[i])) {
-            near = true;
-            d = letters; /* any typo is nearer */
+        if (!near) {
+            d = part_distance(text, words[i]);
+            near = d > 0;
         }
         if (near && d < nearest_distance) {
             nearest_distance = d;
@@ -145,7 +153,9 @@ static void describe_choices(const schema_key_t *key, char *text, size_t size)
     size_t used = 0;
     for (size_t i = 0; key->choices[i] && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s",
-                                 i == 0 ? "" : key->choices[i + 1] ? ", " : " or ",
+                                 i == 0                ? ""
+                                 : key->choices[i + 1] ? ", "
+                                                       : " or ",
                                  key->choices[i]);
 }
 

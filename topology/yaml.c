@@ -26,7 +26,7 @@ static uint32_t read_flow(reader_t *r);
 
 const char *yaml_kind_text(yaml_kind_t kind)
 {
-    static const char *const texts[] = { "nothing", "a value", "a list", "a map" };
+    static const char *const texts[] = {"nothing", "a value", "a list", "a map"};
     return texts[kind];
 }
 
@@ -45,7 +45,8 @@ static bool ends_line(char c)
 
 static bool blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\r'; /* check_bytes lets a return stand only at a line's end */
+    return c == ' ' || c == '\t' ||
+           c == '\r'; /* check_bytes lets a return stand only at a line's end */
 }
 
 /* Columns count characters, not bytes. */
@@ -54,7 +55,7 @@ static topology_mark_t mark_at(const reader_t *r, size_t at)
     uint32_t column = 1;
     for (size_t i = r->line_start; i < at; i++)
         column += ((unsigned char)r->text[i] & 0xC0) != 0x80;
-    return (topology_mark_t){ r->line, column };
+    return (topology_mark_t){r->line, column};
 }
 
 static topology_mark_t mark(const reader_t *r)
@@ -62,8 +63,7 @@ static topology_mark_t mark(const reader_t *r)
     return mark_at(r, r->at);
 }
 
-static uint32_t PRINTF_LIKE(3, 4)
-    fail(reader_t *r, topology_mark_t at, const char *format, ...)
+static uint32_t PRINTF_LIKE(3, 4) fail(reader_t *r, topology_mark_t at, const char *format, ...)
 {
     if (!r->failed) {
         char text[TOPOLOGY_TEXT_BYTES_MAX];
@@ -82,8 +82,8 @@ static uint32_t node_add(reader_t *r, yaml_kind_t kind, topology_mark_t at)
     if (r->tree->count == TOPOLOGY_NODES_MAX)
         return fail(r, at, "more than %d values, lists and maps in one file", TOPOLOGY_NODES_MAX);
     uint32_t node = r->tree->count++;
-    r->tree->nodes[node] = (yaml_node_t){ .kind = kind, .at = at, .first = YAML_NONE,
-                                          .next = YAML_NONE };
+    r->tree->nodes[node] =
+        (yaml_node_t){.kind = kind, .at = at, .first = YAML_NONE, .next = YAML_NONE};
     return node;
 }
 
@@ -179,6 +179,9 @@ static const char *refused_sign(char c)
         return "a value cannot begin with this sign; put it in quotes";
     case '#':
         return "a comment needs a blank in front of its '#'";
+    case '[':
+    case '{':
+        return "a list or map cannot be a key";
     case ',':
     case ']':
     case '}':
@@ -197,8 +200,7 @@ static bool in_flow(char c)
 static bool key_ends(const reader_t *r, size_t ahead, bool flow)
 {
     char after = peek(r, ahead + 1);
-    return peek(r, ahead) == ':' &&
-           (blank(after) || ends_line(after) || (flow && in_flow(after)));
+    return peek(r, ahead) == ':' && (blank(after) || ends_line(after) || (flow && in_flow(after)));
 }
 
 /* Bytes of the plain scalar that begins here, without blanks at its end. */
@@ -327,7 +329,7 @@ typedef struct {
 static yaml_key_t read_key(reader_t *r, uint32_t map, bool flow)
 {
     bool quoted;
-    yaml_key_t key = { .at = mark(r) };
+    yaml_key_t key = {.at = mark(r)};
     key.text = read_text(r, flow, &quoted);
     skip_blanks(r);
     if (r->failed)
@@ -397,7 +399,7 @@ static uint32_t read_flow(reader_t *r)
         return YAML_NONE;
     r->at++;
     while (flow_content(r, open) && peek(r, 0) != close) {
-        yaml_key_t key = { 0 };
+        yaml_key_t key = {0};
         if (map) {
             key = read_key(r, node, true);
             if (r->failed || !flow_content(r, open))
@@ -535,8 +537,10 @@ static uint32_t read_block_list(reader_t *r, uint32_t column)
             fail(r, mark_at(r, behind), "a tab in the indentation; indent with spaces");
         else if (compact)
             append(r, node, &last, read_block(r, column_of(r)));
-        else
+        if (!compact) {
+            r->at = behind; /* a comment begins behind a blank */
             append(r, node, &last, read_value(r, column, false));
+        }
     } while (block_goes_on(r, column, true));
     r->depth--;
     return node;
@@ -558,8 +562,11 @@ static uint32_t read_block(reader_t *r, uint32_t column)
 static size_t utf8_length(const unsigned char *at, size_t left)
 {
     unsigned char c = at[0];
-    size_t length = c < 0x80 ? 1 : c >= 0xC2 && c < 0xE0 ? 2 : c >= 0xE0 && c < 0xF0 ? 3 :
-                    c >= 0xF0 && c < 0xF5                                            ? 4 : 0;
+    size_t length = c < 0x80                ? 1
+                    : c >= 0xC2 && c < 0xE0 ? 2
+                    : c >= 0xE0 && c < 0xF0 ? 3
+                    : c >= 0xF0 && c < 0xF5 ? 4
+                                            : 0;
     if (length == 0 || length > left)
         return 0;
     for (size_t i = 1; i < length; i++)
@@ -583,8 +590,8 @@ static void check_bytes(reader_t *r)
 {
     reader_t scan = *r;
     while (scan.at < scan.size) {
-        size_t length = utf8_length((const unsigned char *)scan.text + scan.at,
-                                    scan.size - scan.at);
+        size_t length =
+            utf8_length((const unsigned char *)scan.text + scan.at, scan.size - scan.at);
         if (length == 0 || !readable(&scan, scan.at)) {
             fail(r, mark_at(&scan, scan.at), "byte 0x%02x is not %s; a topology file is UTF-8 text",
                  (unsigned char)scan.text[scan.at], length ? "readable" : "part of a character");
@@ -615,11 +622,11 @@ static void read_start(reader_t *r)
 
 status_t yaml_read(const char *text, size_t bytes, yaml_tree_t *tree, topology_errors_t *errors)
 {
-    reader_t r = { .text = text, .size = bytes, .line = 1, .tree = tree, .errors = errors };
+    reader_t r = {.text = text, .size = bytes, .line = 1, .tree = tree, .errors = errors};
     tree->count = 0;
     tree->texts_used = 0;
     if (bytes > TOPOLOGY_BYTES_MAX)
-        fail(&r, (topology_mark_t){ 0, 0 }, "the file has more than %d bytes", TOPOLOGY_BYTES_MAX);
+        fail(&r, (topology_mark_t){0, 0}, "the file has more than %d bytes", TOPOLOGY_BYTES_MAX);
     else
         check_bytes(&r);
     if (!r.failed) {
@@ -627,7 +634,7 @@ status_t yaml_read(const char *text, size_t bytes, yaml_tree_t *tree, topology_e
         if (content(&r))
             read_block(&r, column_of(&r));
         else if (!r.failed)
-            fail(&r, (topology_mark_t){ 0, 0 },
+            fail(&r, (topology_mark_t){0, 0},
                  "the file is empty; docs/topology.md shows the smallest one");
         if (!r.failed && content(&r))
             fail(&r, mark(&r), "indented less than the first line");
