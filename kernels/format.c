@@ -3,12 +3,15 @@
 #include "kernels/format.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "kernels/isa.h"
 #include "runtime/base/check.h"
 
 static const float fp8_max = 448.0f;
-static const double fp8_row_floor = 1e-4;
+/* Smallest amax of a block: near-zero blocks have a scale, too. */
+static const double fp8_floor = 1e-4;
+static const float fp4_floor = 6 * 0x1p-126f;
 
 /* -- single values --------------------------------------------------------------------------- */
 
@@ -117,23 +120,32 @@ uint16_t format_bf16_encode(float x)
 }
 
 /* amax = f * 2^e with 1 <= f < 2. 448 = 1.75 * 2^8 and 6 = 1.5 * 2^2, so one more power of two if f
- * is above. */
-static int scale_exponent(float amax, float floor, uint32_t fraction, int power)
+ * is above. Subnormals are made normal first. */
+static int scale_exponent(float amax, uint32_t fraction, int power)
 {
-    uint32_t bits = bits_of(amax > floor ? amax : floor);
-    int exponent = (int)(bits >> 23) - 127 - power + ((bits & 0x7fffff) > fraction);
+    bool tiny = amax < 0x1p-126f;
+    uint32_t bits = bits_of(tiny ? amax * 0x1p64f : amax);
 
-    return exponent > 127 ? 127 : exponent;
+    return (int)(bits >> 23) - 127 - power + ((bits & 0x7fffff) > fraction) - (tiny ? 64 : 0);
 }
 
 int format_fp8_exponent(float amax)
 {
-    return scale_exponent(amax, 1e-4f, 0x600000, 8);
+    return scale_exponent(amax, 0x600000, 8);
 }
 
 int format_fp4_exponent(float amax)
 {
-    return scale_exponent(amax, 6 * 0x1p-126f, 0x400000, 2);
+    return scale_exponent(amax, 0x400000, 2);
+}
+
+/* The same of a block: not below the floor, which keeps the scale normal, nor above what e8m0 and a
+ * float hold. */
+static int block_exponent(int (*exponent_of)(float), float amax, float floor)
+{
+    int exponent = exponent_of(amax > floor ? amax : floor);
+
+    return exponent > 127 ? 127 : exponent;
 }
 
 /* -- arrays ---------------------------------------------------------------------------------- */
@@ -247,7 +259,8 @@ void format_fp8_blocks_encode(const float *in, size_t n, size_t block, uint8_t *
 {
     ASSERT(block > 0 && n % block == 0);
     for (size_t at = 0; at < n; at += block) {
-        int exponent = format_fp8_exponent(format_amax(in + at, block));
+        int exponent =
+            block_exponent(format_fp8_exponent, format_amax(in + at, block), (float)fp8_floor);
 
         e4m3_encode_scaled(in + at, block, power_of_two(-exponent), codes + at);
         scales[at / block] = (uint8_t)(exponent + 127);
@@ -266,7 +279,8 @@ void format_fp4_groups_encode(const float *in, size_t n, uint8_t *codes, uint8_t
 {
     ASSERT(n % FORMAT_INDEX_GROUP == 0);
     for (size_t at = 0; at < n; at += FORMAT_INDEX_GROUP) {
-        int exponent = format_fp4_exponent(format_amax(in + at, FORMAT_INDEX_GROUP));
+        int exponent = block_exponent(format_fp4_exponent, format_amax(in + at, FORMAT_INDEX_GROUP),
+                                      fp4_floor);
 
         e2m1_encode_scaled(in + at, FORMAT_INDEX_GROUP, power_of_two(-exponent), codes + at / 2);
         scales[at / FORMAT_INDEX_GROUP] = (uint8_t)(exponent + 127);
@@ -286,7 +300,7 @@ void format_fp4_groups_decode(const uint8_t *codes, const uint8_t *scales, size_
 float format_fp8_row_encode(const float *in, size_t n, uint8_t *codes)
 {
     double amax = (double)format_amax(in, n);
-    float scale = (float)((amax > fp8_row_floor ? amax : fp8_row_floor) / (double)fp8_max);
+    float scale = (float)((amax > fp8_floor ? amax : fp8_floor) / (double)fp8_max);
 
     for (size_t i = 0; i < n; i++)
         codes[i] = format_e4m3_encode_double((double)in[i] / (double)scale);

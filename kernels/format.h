@@ -64,9 +64,8 @@ static inline float format_bf16_decode(uint16_t code)
     return x;
 }
 
-/* The exponent e of the smallest 2^e with amax <= largest * 2^e: largest is 448 (fp8) or 6 (fp4).
- * The floors of amax are 1e-4 (fp8) and 6 * 2^-126 (fp4), applied here. -126 <= e <= 127; amax must
- * not be NaN. */
+/* The exponent e of the smallest 2^e with amax <= largest * 2^e; largest is 448 (fp8) or 6 (fp4).
+ * amax is positive and finite. The quantisers below put a floor under amax: 1e-4 and 6 * 2^-126. */
 int format_fp8_exponent(float amax);
 int format_fp4_exponent(float amax);
 
