@@ -3,16 +3,20 @@
  * (AVX-512) or four (AVX2) words at once. */
 #include "cache/digest.h"
 
-#include <immintrin.h>
 #include <string.h>
 
+#include "kernels/isa.h"
 #include "runtime/base/random.h"
+
+#if ISA_HAS_X86
+#include <immintrin.h>
+#endif
 
 #define GAMMA UINT64_C(0x9e3779b97f4a7c15)
 #define MIX_1 UINT64_C(0xbf58476d1ce4e5b9) /* as in random_mix; a test compares the forms */
 #define MIX_2 UINT64_C(0x94d049bb133111eb)
 
-/* Whole words only; the ragged end is added by digest_bytes_by. */
+/* Whole words only; the ragged end is added by digest_bytes. */
 static uint64_t words_scalar(const unsigned char *data, size_t words, uint64_t key)
 {
     uint64_t sum = 0, word;
@@ -24,8 +28,10 @@ static uint64_t words_scalar(const unsigned char *data, size_t words, uint64_t k
     return sum;
 }
 
+#if ISA_HAS_X86
+
 /* Low 64 bits of the products: AVX2 has only 32 x 32 -> 64. */
-__attribute__((target("avx2"))) static inline __m256i product_avx2(__m256i a, __m256i b)
+ISA_TARGET_AVX2 static inline __m256i product_avx2(__m256i a, __m256i b)
 {
     const __m256i cross = _mm256_mullo_epi32(a, _mm256_shuffle_epi32(b, 0xb1));
     const __m256i high = _mm256_add_epi32(cross, _mm256_srli_epi64(cross, 32));
@@ -33,7 +39,7 @@ __attribute__((target("avx2"))) static inline __m256i product_avx2(__m256i a, __
     return _mm256_add_epi64(_mm256_mul_epu32(a, b), _mm256_slli_epi64(high, 32));
 }
 
-__attribute__((target("avx2"))) static inline __m256i mix_avx2(__m256i x)
+ISA_TARGET_AVX2 static inline __m256i mix_avx2(__m256i x)
 {
     x = product_avx2(_mm256_xor_si256(x, _mm256_srli_epi64(x, 30)),
                      _mm256_set1_epi64x((long long)MIX_1));
@@ -42,8 +48,7 @@ __attribute__((target("avx2"))) static inline __m256i mix_avx2(__m256i x)
     return _mm256_xor_si256(x, _mm256_srli_epi64(x, 31));
 }
 
-__attribute__((target("avx2"))) static uint64_t words_avx2(const unsigned char *data, size_t words,
-                                                           uint64_t key)
+ISA_TARGET_AVX2 static uint64_t words_avx2(const unsigned char *data, size_t words, uint64_t key)
 {
     const __m256i step = _mm256_set1_epi64x((long long)(4 * GAMMA));
     __m256i keys = _mm256_set_epi64x((long long)(key + 3 * GAMMA), (long long)(key + 2 * GAMMA),
@@ -63,7 +68,7 @@ __attribute__((target("avx2"))) static uint64_t words_avx2(const unsigned char *
            words_scalar(data + 8 * i, words - i, key + i * GAMMA);
 }
 
-__attribute__((target("avx512f,avx512dq"))) static inline __m512i mix_avx512(__m512i x)
+ISA_TARGET_AVX512 static inline __m512i mix_avx512(__m512i x)
 {
     x = _mm512_mullo_epi64(_mm512_xor_si512(x, _mm512_srli_epi64(x, 30)),
                            _mm512_set1_epi64((long long)MIX_1));
@@ -72,8 +77,8 @@ __attribute__((target("avx512f,avx512dq"))) static inline __m512i mix_avx512(__m
     return _mm512_xor_si512(x, _mm512_srli_epi64(x, 31));
 }
 
-__attribute__((target("avx512f,avx512dq"))) static uint64_t words_avx512(const unsigned char *data,
-                                                                         size_t words, uint64_t key)
+ISA_TARGET_AVX512 static uint64_t words_avx512(const unsigned char *data, size_t words,
+                                               uint64_t key)
 {
     const __m512i places = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     const __m512i step = _mm512_set1_epi64((long long)(8 * GAMMA));
@@ -98,51 +103,31 @@ __attribute__((target("avx512f,avx512dq"))) static uint64_t words_avx512(const u
     return total + words_scalar(data + 8 * i, words - i, key + i * GAMMA);
 }
 
-bool digest_form_exists(digest_form_t form)
+#endif
+
+static uint64_t words_best(const unsigned char *data, size_t words, uint64_t key)
 {
-    switch (form) {
-    case DIGEST_SCALAR:
-        return true;
-    case DIGEST_AVX2:
-        return __builtin_cpu_supports("avx2");
-    case DIGEST_AVX512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
-    case DIGEST_FORM_COUNT:
-        break;
-    }
-    return false;
+#if ISA_HAS_X86
+    if (isa_level() == ISA_AVX512)
+        return words_avx512(data, words, key);
+    if (isa_level() == ISA_AVX2)
+        return words_avx2(data, words, key);
+#endif
+    return words_scalar(data, words, key);
 }
 
-uint64_t digest_bytes_by(digest_form_t form, const void *data, size_t bytes, uint64_t place)
+uint64_t digest_bytes(const void *data, size_t bytes, uint64_t place)
 {
     const unsigned char *at = data;
     const size_t words = bytes / 8;
     const uint64_t key = (place + 1) * GAMMA;
-    uint64_t sum = 0, last = 0;
+    uint64_t sum = words_best(at, words, key), last = 0;
 
-    ASSERT(digest_form_exists(form));
-    if (form == DIGEST_AVX512)
-        sum = words_avx512(at, words, key);
-    else if (form == DIGEST_AVX2)
-        sum = words_avx2(at, words, key);
-    else
-        sum = words_scalar(at, words, key);
     if (bytes % 8 != 0) {
         memcpy(&last, at + 8 * words, bytes % 8);
         sum += random_mix(last ^ (key + words * GAMMA));
     }
     return sum;
-}
-
-uint64_t digest_bytes(const void *data, size_t bytes, uint64_t place)
-{
-    digest_form_t form = DIGEST_SCALAR;
-
-    if (digest_form_exists(DIGEST_AVX512))
-        form = DIGEST_AVX512;
-    else if (digest_form_exists(DIGEST_AVX2))
-        form = DIGEST_AVX2;
-    return digest_bytes_by(form, data, bytes, place);
 }
 
 /* The first `rows` rows of every part of a pool: their data, then their scales. */

@@ -25,10 +25,4 @@ uint64_t digest_unit(const geometry_t *g, const layout_t *layout, const void *me
 uint64_t digest_page_open(const geometry_t *g, const layout_t *layout, const void *memory,
                           page_t page, uint32_t tokens);
 
-/* All forms give the same value; the best that this machine has is used unless a test asks for
- * another. */
-typedef enum { DIGEST_SCALAR, DIGEST_AVX2, DIGEST_AVX512, DIGEST_FORM_COUNT } digest_form_t;
-bool digest_form_exists(digest_form_t form);
-uint64_t digest_bytes_by(digest_form_t form, const void *data, size_t bytes, uint64_t place);
-
 #endif

@@ -2,10 +2,8 @@
  * its node. Two lists run through the nodes: idle pages (no references) and pages with a border,
  * each from the most to the least recently used.
  *
- * References on a chain are given back from its end to its start, so in the idle list a page is
- * older than its parent, and the oldest page is a leaf. One exception: a page may stand below a
- * parent that its owner holds a private copy of, and then outlive the parent's last use. Eviction
- * therefore looks for the oldest *leaf*, and finds it at once except in that case.
+ * Who holds a page holds all pages before it, and gives them back from the end to the start. So in
+ * the idle list a page is older than its parent, and the oldest idle page has no children.
  */
 #include "cache/prefix.h"
 
@@ -180,19 +178,29 @@ prefix_match_t prefix_match(const prefix_t *prefix, const uint32_t *tokens, uint
 
 /* References. */
 
+static bool border_in_use(const pool_t *pool, const prefix_node_t *node)
+{
+    return node->border != UNITS_NONE &&
+           pool_item(pool, unit_border(border_at(node->border)))->references > 0;
+}
+
+static void hold(prefix_t *prefix, pool_t *pool, uint32_t page)
+{
+    prefix_node_t *node = node_of(prefix, page);
+
+    if (node->idle)
+        list_remove(prefix, &prefix->idle, page, BY_USE);
+    node->idle = false;
+    pool_share(pool, unit_page(page_at(page)));
+}
+
 prefix_match_t prefix_acquire(prefix_t *prefix, pool_t *pool, const uint32_t *tokens,
                               uint32_t count, uint64_t salt, page_t *pages, uint32_t pages_max)
 {
     const prefix_match_t match = prefix_match(prefix, tokens, count, salt, pages, pages_max);
 
-    for (uint32_t i = 0; i < match.page_count; i++) {
-        prefix_node_t *node = node_of(prefix, pages[i].value);
-
-        if (node->idle)
-            list_remove(prefix, &prefix->idle, pages[i].value, BY_USE);
-        node->idle = false;
-        pool_share(pool, unit_page(pages[i]));
-    }
+    for (uint32_t i = 0; i < match.page_count; i++)
+        hold(prefix, pool, pages[i].value);
     if (match.page_count > 0) {
         pool_share(pool, unit_border(match.border));
         touch_border(prefix, pages[match.page_count - 1].value);
@@ -208,6 +216,7 @@ void prefix_release(prefix_t *prefix, pool_t *pool, const page_t *pages, uint32_
         ASSERT(node->used);
         if (pool_unshare(pool, unit_page(pages[i])) > 0)
             continue;
+        ASSERT(!border_in_use(pool, node));
         node->idle = true;
         list_push(prefix, &prefix->idle, pages[i].value, BY_USE);
     }
@@ -229,11 +238,14 @@ status_t prefix_insert(prefix_t *prefix, pool_t *pool, uint32_t owner, page_t pa
     if (!first && node_at(prefix, parent.value)->salt != salt)
         return FAIL(STATUS_MISMATCH, "page %u and page %u before it have different salts",
                     page.value, parent.value);
-    if (!first)
+    if (!first) {
+        ASSERT(!node_at(prefix, parent.value)->idle); /* the caller holds it */
         parent_key = node_at(prefix, parent.value)->key;
+    }
     key = page_key(parent_key, tokens, salt);
     found = find(prefix, key, parent.value, tokens, salt);
     if (found != UNITS_NONE) {
+        hold(prefix, pool, found);
         *standing = page_at(found);
         return STATUS_OK;
     }
@@ -288,11 +300,6 @@ static void drop_border(prefix_t *prefix, pool_t *pool, uint32_t page)
     node->border = UNITS_NONE;
 }
 
-static bool border_in_use(const pool_t *pool, const prefix_node_t *node)
-{
-    return pool_item(pool, unit_border(border_at(node->border)))->references > 0;
-}
-
 status_t prefix_border_drop(prefix_t *prefix, pool_t *pool, page_t page)
 {
     const prefix_node_t *node = node_at(prefix, page.value);
@@ -326,20 +333,11 @@ static void remove_page(prefix_t *prefix, pool_t *pool, uint32_t page)
 
 uint32_t prefix_evict_pages(prefix_t *prefix, pool_t *pool, uint32_t wanted)
 {
-    uint32_t freed = 0, page = prefix->idle.oldest;
+    uint32_t freed = 0;
 
-    while (freed < wanted && page != UNITS_NONE) {
-        const prefix_node_t *node = node_at(prefix, page);
-        const uint32_t newer = node->by_use.newer;
-        const bool free_border = node->border == UNITS_NONE || !border_in_use(pool, node);
-
-        if (node->children == 0 && free_border) {
-            remove_page(prefix, pool, page);
-            freed++;
-            page = prefix->idle.oldest; /* its parent may be a leaf now, and older */
-        } else {
-            page = newer;
-        }
+    while (freed < wanted && prefix->idle.oldest != UNITS_NONE) {
+        remove_page(prefix, pool, prefix->idle.oldest);
+        freed++;
     }
     return freed;
 }

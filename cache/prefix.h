@@ -7,8 +7,9 @@
  * 1. Only the prefill leader inserts, only closed pages, only below a page that is in the index.
  * 2. What is in the index is never written: an inserted page goes from LEASED to CACHED.
  * 3. Who uses a page holds a reference on it and on all pages before it. Pages without references
- *    or children are evicted, least recently used first; so a chain never has a hole.
- * 4. Of two requests that compute the same prefix at once, the second one's pages stay its own.
+ *    are evicted, least recently used first, and always from the end of a chain.
+ * 4. Of two requests that compute the same page at once, the second one's page stays its own; it
+ *    holds a reference on the equal page in the index besides, and puts what follows below that.
  * 5. A border may go whenever nobody restores from it; its page then is no end, but a way.
  *
  * The pool of the same group is passed to each call; the index keeps its CACHED pages and borders.
@@ -74,12 +75,13 @@ prefix_match_t prefix_match(const prefix_t *prefix, const uint32_t *tokens, uint
  * pool_unshare as soon as the slot has been restored from it. */
 prefix_match_t prefix_acquire(prefix_t *prefix, pool_t *pool, const uint32_t *tokens,
                               uint32_t count, uint64_t salt, page_t *pages, uint32_t pages_max);
-/* Gives references on a chain back, in the chain's order. */
+/* Gives references on a chain back, in the chain's order; that on its border must be back already. */
 void prefix_release(prefix_t *prefix, pool_t *pool, const page_t *pages, uint32_t count);
 
-/* Puts a page that `owner` has leased and filled below `parent` (UNITS_NONE: a first page). The
- * owner keeps one reference. If an equal page stands there already, `standing` is that one, nothing
- * changes, and the owner's page stays leased. NOT_FOUND: the parent is not in the index. */
+/* Puts a page that `owner` has leased and filled below `parent`, on which it holds a reference
+ * (UNITS_NONE: a first page). Afterwards it holds a reference on `standing`: its own page, which is
+ * cached now, or the equal page that stood there, and then its own page stays leased. NOT_FOUND: the
+ * parent is not in the index. */
 MUST_USE status_t prefix_insert(prefix_t *prefix, pool_t *pool, uint32_t owner, page_t parent,
                                 page_t page, const uint32_t tokens[PAGE_TOKENS], uint64_t salt,
                                 page_t *standing);

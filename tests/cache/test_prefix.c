@@ -165,6 +165,7 @@ static void test_second_of_two_equal_pages_stays_private(void **state)
     assert_int_equal(standing.value, pages[0].value);
     assert_int_equal(pool_item(world->pool, unit_page(mine))->state, POOL_LEASED);
     assert_false(prefix_has(world->prefix, mine));
+    assert_int_equal(pool_item(world->pool, unit_page(standing))->references, 2);
     /* its next page goes below the standing one */
     assert_int_equal(prefix_insert(world->prefix, world->pool, OTHER, standing, lease(world, OTHER),
                                    world->tokens + PAGE_TOKENS, SALT, &standing),
@@ -221,6 +222,7 @@ static void test_least_recently_used_branch_goes_first(void **state)
 {
     world_t *world = *state;
     page_t pages[DEPTH_MAX], branch[2], used[DEPTH_MAX], standing;
+    prefix_match_t taken;
 
     insert(world, 0, 2, pages);
     border(world, pages[1]);
@@ -231,10 +233,10 @@ static void test_least_recently_used_branch_goes_first(void **state)
                      STATUS_OK);
     prefix_release(world->prefix, world->pool, &branch[1], 1);
     prefix_release(world->prefix, world->pool, pages, 2);
-    assert_int_equal(prefix_acquire(world->prefix, world->pool, world->tokens, 2 * PAGE_TOKENS + 1,
-                                    SALT, used, DEPTH_MAX)
-                         .page_count,
-                     2);
+    taken = prefix_acquire(world->prefix, world->pool, world->tokens, 2 * PAGE_TOKENS + 1, SALT,
+                           used, DEPTH_MAX);
+    assert_int_equal(taken.page_count, 2);
+    pool_unshare(world->pool, unit_border(taken.border));
     prefix_release(world->prefix, world->pool, used, 2);
     assert_int_equal(prefix_evict_pages(world->prefix, world->pool, 1), 1);
     assert_false(prefix_has(world->prefix, branch[1]));
@@ -273,12 +275,11 @@ static void test_border_being_restored_from_stays(void **state)
     border(world, pages[0]);
     taken = prefix_acquire(world->prefix, world->pool, world->tokens, PAGE_TOKENS + 1, SALT, used,
                            DEPTH_MAX);
-    prefix_release(world->prefix, world->pool, used, 1);
     prefix_release(world->prefix, world->pool, pages, 1);
     assert_int_equal(prefix_border_drop(world->prefix, world->pool, pages[0]), STATUS_BUSY);
     assert_int_equal(prefix_evict_borders(world->prefix, world->pool, 1), 0);
-    assert_int_equal(prefix_evict_pages(world->prefix, world->pool, 1), 0);
     pool_unshare(world->pool, unit_border(taken.border));
+    prefix_release(world->prefix, world->pool, used, 1);
     assert_int_equal(prefix_border_drop(world->prefix, world->pool, pages[0]), STATUS_OK);
     assert_int_equal(prefix_evict_pages(world->prefix, world->pool, 1), 1);
 }
@@ -338,6 +339,19 @@ static void test_print_shows_chains(void **state)
     assert_non_null(strstr(text, "parent 1 ordinal 1 children 0 border -1"));
 }
 
+static void test_page_that_nobody_holds_has_no_new_children(void **state)
+{
+    world_t *world = *state;
+    page_t pages[DEPTH_MAX], page = lease(world, OWNER), standing;
+    volatile status_t status = STATUS_OK;
+
+    insert(world, 0, 1, pages);
+    prefix_release(world->prefix, world->pool, pages, 1);
+    EXPECT_ASSERTION(status = prefix_insert(world->prefix, world->pool, OWNER, pages[0], page,
+                                            world->tokens + PAGE_TOKENS, SALT, &standing));
+    assert_int_equal(status, STATUS_OK); /* as it was */
+}
+
 #define WITH_WORLD(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -353,6 +367,7 @@ int main(void)
         WITH_WORLD(test_least_recently_used_branch_goes_first),
         WITH_WORLD(test_interior_borders_go_before_ends),
         WITH_WORLD(test_border_being_restored_from_stays),
+        WITH_WORLD(test_page_that_nobody_holds_has_no_new_children),
         WITH_WORLD(test_keys_travel_in_place_of_tokens),
         WITH_WORLD(test_checks_see_planted_damage),
         WITH_WORLD(test_print_shows_chains),
