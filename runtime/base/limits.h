@@ -95,6 +95,9 @@ enum {
     CHAT_CALLS_MAX = 1024,              /* tool calls of one of them */
     CHAT_CALL_ID_BYTES_MAX = 256,       /* the id of a call */
     CHAT_BLOCK_BYTES_MAX = 1 << 16,     /* one fixed text of the chat format */
+    ANSWER_NAME_BYTES_MAX = 256,        /* name of a tool or parameter in generated text */
+    ANSWER_PARAMETERS_MAX = 1024,       /* of one generated call */
+    ANSWER_HELD_BYTES_MAX = 1 << 18,    /* generated text that waits for a decision */
     CHAT_EFFORTS_MAX = 8,               /* efforts that have one */
 };
 
