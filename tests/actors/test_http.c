@@ -99,8 +99,9 @@ static int teardown(void **state)
 static void turn(world_t *world)
 {
     struct pollfd watch = {http_descriptor(world->http), POLLIN, 0};
+    uint64_t timeout_ms = http_timeout_ms(world->http);
 
-    poll(&watch, 1, 10);
+    poll(&watch, 1, timeout_ms < 10 ? (int)timeout_ms : 10);
     http_run(world->http);
 }
 
