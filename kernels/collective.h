@@ -70,7 +70,8 @@ typedef struct {
 
 /* Bytes of a segment whose ranks post at most `capacity` bytes in one call. */
 size_t collective_bytes(uint32_t world, uint64_t capacity);
-/* In memory that all ranks share (threads, or processes after fork), zeroed before the first one comes. */
+/* In memory that all ranks share (threads, or processes after fork), zeroed before the first one
+ * comes. */
 MUST_USE status_t collective_init(collective_t *c, void *memory, uint32_t rank, uint32_t world,
                                   uint64_t capacity);
 /* In named shared memory ("/lockstep-..."), created by whoever comes first. */
@@ -84,8 +85,8 @@ void collective_unlink(const char *name);
 void collective_step(collective_t *c, uint64_t epoch, uint64_t seq);
 void collective_layer(collective_t *c, uint32_t layer);
 
-/* all[row][offsets[r] .. offsets[r + 1]) = rank r's mine[row][..], for every rank. Floats; mine is dense.
- * BROKEN, or MISMATCH with both calls in words. */
+/* all[row][offsets[r] .. offsets[r + 1]) = rank r's mine[row][..], for every rank. Floats; mine is
+ * dense. BROKEN, or MISMATCH with both calls in words. */
 MUST_USE status_t collective_gather(collective_t *c, const float *mine, uint32_t rows,
                                     const uint32_t *offsets, float *all, size_t all_stride);
 /* out[row] = columns [first, first + count) of row `row` of the rank owners[row]; out is dense. */

@@ -8,6 +8,7 @@
 #define KERNELS_ATTENTION_ATTENTION_CPU_H
 
 #include <math.h>
+#include <stdbool.h>
 
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm_cpu.h"
@@ -64,9 +65,12 @@ static void attention_tile_cpu(const attention_tile_t *p)
     gemm_matrix_t values = {GEMM_F32,    p->channels, p->rows,   GEMM_BLOCK,
                             p->channels, GEMM_PANEL,  p->values, NULL};
 
-    for (uint32_t m = 0; m < p->queries; m++)
-        gemm_cpu_f32(&(gemm_t){p->heads, p->channels, ATTENTION_TILE, p->q + m * p->q_stride, &keys,
-                               0, gemm_panels(p->rows), a + (size_t)m * p->heads * ATTENTION_TILE});
+    /* Heads of one query are rows; where all heads take part, so are those of the next query. */
+    bool dense = p->q_stride == (size_t)p->heads * p->channels;
+    for (uint32_t m = 0; m < (dense ? 1 : p->queries); m++)
+        gemm_cpu_f32(&(gemm_t){dense ? lines : p->heads, p->channels, ATTENTION_TILE,
+                               p->q + m * p->q_stride, &keys, 0, gemm_panels(p->rows),
+                               a + (size_t)m * p->heads * ATTENTION_TILE});
     /* A query that sees nothing here keeps finite numbers in its line; they are not merged. */
     float tops[ATTENTION_TILE], totals[ATTENTION_TILE];
     for (uint32_t first = 0; first < lines; first += ATTENTION_TILE) {

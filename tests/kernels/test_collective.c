@@ -32,7 +32,8 @@ static float value_of(uint32_t rank, uint32_t round, uint32_t row, uint32_t colu
     return (float)(rank * 1000000 + round * 1000 + row * 31 + column);
 }
 
-/* Many calls of both kinds, checked; returns the exit code. Slices are of unequal width, one is empty. */
+/* Many calls of both kinds, checked; returns the exit code. Slices are of unequal width, one is
+ * empty. */
 static int exchange_rounds(collective_t *c, uint32_t rounds)
 {
     static const uint32_t offsets[WORLD + 1] = {0, 3, 6, 6, 7, 12, 16, 20, 24};

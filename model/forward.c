@@ -1,0 +1,570 @@
+/* forward.c - opening, one step, one draft.
+ *
+ * A step goes layer by layer with all rows of all items; only attention and compressors look at
+ * items. Both sites of a layer have one form: mix the streams, read, normalise, sublayer, write
+ * back.
+ */
+#include "model/forward.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/forward_parts.h"
+
+enum { GEMM_PARALLEL_MIN = 1 << 17, ROWS_PARALLEL_MIN = 32 };
+
+/* -- shape
+ * -------------------------------------------------------------------------------------------------------
+ * */
+
+status_t forward_geometry(const model_config_t *config, geometry_form_t cache_form,
+                          geometry_form_t index_form, bool drafts, geometry_t *geometry)
+{
+    geometry_config_t c;
+
+    geometry_config_init(&c);
+    c.layers = config->layer_count;
+    c.draft_layers = drafts ? config->mtp_count : 0;
+    for (uint32_t i = 0; i < c.layers + c.draft_layers; i++)
+        c.ratios[i] = (uint16_t)config->layers[i].ratio;
+    c.head_dim = config->head_dim;
+    c.rope_dim = config->rope_dim;
+    c.index_head_dim = config->index_dim;
+    c.window = config->window;
+    c.cache_form = cache_form;
+    c.index_form = index_form;
+    return geometry_init(geometry, &c);
+}
+
+bool forward_form_parse(const char *text, geometry_form_t *cache_form, geometry_form_t *index_form)
+{
+    static const struct {
+        const char *name;
+        geometry_form_t cache, index;
+    } forms[] = {
+        {"float32", FORM_FLOAT32, FORM_FLOAT32},
+        {"bf16", FORM_BF16, FORM_BF16},
+        {"fp8", FORM_FP8_BLOCKS, FORM_FP4_BLOCKS},
+        {"fp8i8", FORM_FP8_BLOCKS, FORM_FP8_ROW},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(forms); i++) {
+        if (strcmp(text, forms[i].name) == 0) {
+            *cache_form = forms[i].cache;
+            *index_form = forms[i].index;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_ratio(const model_config_t *config, uint32_t ratio)
+{
+    for (uint32_t i = 0; i < config->layer_count; i++)
+        if (config->layers[i].ratio == ratio)
+            return true;
+    return false;
+}
+
+status_t forward_world_check(const model_config_t *config, uint32_t world)
+{
+    const struct {
+        const char *name;
+        uint32_t count;
+    } parts[] = {
+        {"heads", config->heads},
+        {"output groups", config->output_groups},
+        {"index heads", has_ratio(config, 4) ? config->index_heads : world},
+        {"experts", config->experts},
+        {"vocabulary", config->vocabulary},
+    };
+
+    if (world == 0 || world > RANKS_MAX)
+        return FAIL(STATUS_UNSUPPORTED, "%u ranks; 1 to %d are possible", world, RANKS_MAX);
+    for (size_t i = 0; i < COUNT_OF(parts); i++)
+        if (parts[i].count % world)
+            return FAIL(STATUS_UNSUPPORTED, "%u ranks do not divide %u %s", world, parts[i].count,
+                        parts[i].name);
+    if (config->hidden < world || config->expert_width < world)
+        return FAIL(STATUS_UNSUPPORTED, "%u ranks for %u hidden channels and experts %u wide",
+                    world, config->hidden, config->expert_width);
+    return STATUS_OK;
+}
+
+static void cut_init(forward_cut_t *cut, uint32_t count, uint32_t world)
+{
+    for (uint32_t r = 0; r <= world; r++)
+        cut->at[r] = (uint32_t)((uint64_t)count * r / world);
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+uint64_t forward_collective_capacity(const model_config_t *c, const forward_options_t *options)
+{
+    uint64_t row =
+        larger(larger(c->hidden, c->vocabulary), larger(c->heads * c->head_dim, 2 * c->index_topk));
+    uint64_t rows = (uint64_t)options->rows_max * c->experts_per_token * c->hidden;
+
+    /* Never less than one row of anything; never more than 16 MiB, beyond which calls are cut. */
+    rows = rows < 1u << 22 ? rows : 1u << 22;
+    return (row > rows ? row : rows) * sizeof(float);
+}
+
+/* -- opening
+ * -----------------------------------------------------------------------------------------------------
+ * */
+
+static void init_rope(rope_table_t *table, const model_rope_t *rope, uint32_t channels)
+{
+    if (rope->yarn)
+        rope_table_init_yarn(table, channels, rope->theta, rope->factor, rope->original_positions,
+                             rope->beta_fast, rope->beta_slow);
+    else
+        rope_table_init(table, channels, rope->theta);
+}
+
+static void init_shares(forward_t *f)
+{
+    const model_config_t *c = f->config;
+    uint32_t world = f->options.world;
+
+    f->heads = c->heads / world;
+    f->groups = c->output_groups / world;
+    f->index_heads = has_ratio(c, 4) ? c->index_heads / world : 0;
+    f->experts = c->experts / world;
+    f->expert_first = f->options.rank * f->experts;
+    cut_init(&f->hidden_cut, c->hidden, world);
+    cut_init(&f->width_cut, c->expert_width, world);
+    cut_init(&f->vocabulary_cut, c->vocabulary, world);
+    cut_init(&f->group_cut, c->output_groups * c->output_rank, world);
+    cut_init(&f->index_cut, f->index_heads * world * c->index_dim, world);
+    cut_init(&f->index_head_cut, f->index_heads * world, world);
+    cut_init(&f->best_cut, world * c->index_topk * 2, world);
+}
+
+/* Arrays of a step's rows; counted first, then placed, like the weights. */
+static void place_rows(forward_t *f, forward_pack_t *pack)
+{
+    const model_config_t *c = f->config;
+    forward_rows_t *r = &f->r;
+    const geometry_pool_t *ring = &f->geometry->pools[POOL_SLOT_WINDOW];
+    size_t rows = f->options.rows_max, s = c->streams, k = c->experts_per_token, heads = f->heads;
+    size_t entries = f->options.positions_max / 4, q_width = heads * c->head_dim;
+    size_t part = larger(larger((uint32_t)q_width, c->hidden), c->expert_width);
+    bool indexed = f->index_heads > 0, traced = f->options.trace != NULL,
+         shared = f->options.world > 1;
+    size_t index_width = indexed ? (size_t)c->index_heads * c->index_dim : 0;
+
+    part = part > (size_t)f->groups * c->output_rank ? part : (size_t)f->groups * c->output_rank;
+    part = part > index_width ? part : index_width;
+    const struct {
+        void *target;
+        size_t count, size;
+    } arrays[] = {
+        {&r->row_items, rows, 4},
+        {&r->positions, rows, 4},
+        {&r->tokens, rows, 4},
+        {&r->turns, rows * c->rope_dim, 4},
+        {&r->turns_compressed, rows * c->rope_dim, 4},
+        {&r->x, rows * s * c->hidden, 4},
+        {&r->raw, rows * (2 + s) * s, 4},
+        {&r->pre, rows * s, 4},
+        {&r->post, rows * s, 4},
+        {&r->comb, rows * s * s, 4},
+        {&r->u, rows * c->hidden, 4},
+        {&r->y, rows * c->hidden, 4},
+        {&r->part, shared ? rows * part : 0, 4},
+        {&r->qr, rows * c->query_rank, 4},
+        {&r->q, rows * q_width, 4},
+        {&r->core, rows * q_width, 4},
+        {&r->z, rows * c->output_groups * c->output_rank, 4},
+        {&r->kv, rows * c->head_dim, 4},
+        {&r->row_data, rows * ring->data_bytes, 1},
+        {&r->row_scale, rows * ring->scale_bytes, 1},
+        {&r->k, rows * 2 * c->head_dim, 4},
+        {&r->s, rows * 2 * c->head_dim, 4},
+        {&r->index_k, indexed ? rows * 2 * c->index_dim : 0, 4},
+        {&r->index_s, indexed ? rows * 2 * c->index_dim : 0, 4},
+        {&r->index_q, rows * index_width, 4},
+        {&r->index_w, indexed ? rows * c->index_heads : 0, 4},
+        {&r->best, indexed ? rows * c->index_topk * (shared ? 1 + f->options.world : 1) : 0, 8},
+        {&r->selected, indexed ? rows * c->index_topk : 0, 4},
+        {&r->selected_count, rows, 4},
+        {&r->scores, rows * c->experts, 4},
+        {&r->index_scores, traced ? rows * entries : 0, 4},
+        {&r->margin, rows, 4},
+        {&r->fixed, rows * k, 4},
+        {&r->chosen, rows * k, 4},
+        {&r->order, rows * k, 4},
+        {&r->weights, rows * k, 4},
+        {&r->owners, rows * k, 1},
+        {&r->answers, rows * (k > s ? k : s) * c->hidden, 4},
+        {&r->answers_part, shared ? rows * k * c->hidden : 0, 4},
+        {&r->gathered, rows * c->hidden, 4},
+        {&r->gate_up, rows * c->expert_width * 3, 4},
+        {&r->shared_z, rows * c->expert_width, 4},
+        {&r->shared_y, rows * c->hidden, 4},
+        {&r->head_x, f->options.logits_max * s * c->hidden, 4},
+        {&r->head_part, shared ? c->vocabulary / f->options.world : 0, 4},
+        {&r->trace, traced ? rows * (2 * entries + c->head_dim + k) + entries * c->head_dim : 0, 4},
+    };
+    for (size_t i = 0; i < COUNT_OF(arrays); i++) {
+        void *memory = forward_take(pack, arrays[i].count, arrays[i].size);
+        memcpy(arrays[i].target, &memory, sizeof(memory));
+    }
+}
+
+static void place_scratch(forward_t *f, forward_pack_t *pack)
+{
+    const model_config_t *c = f->config;
+    size_t channels = larger(c->head_dim, f->index_heads ? c->index_dim : 0),
+           entries = f->options.positions_max / 4;
+    size_t lines = larger(FORWARD_LINES, f->heads),
+           index_lines = FORWARD_QUERIES * (f->index_heads ? c->index_heads : 0);
+
+    for (uint32_t i = 0; i < f->options.threads; i++) {
+        forward_scratch_t *s = &f->scratch[i];
+        s->values = forward_take(pack, ATTENTION_TILE * channels + GEMM_PANEL,
+                                 4); /* a cut panel reads past its row */
+        s->keys = forward_take(pack, ATTENTION_TILE * channels, 4);
+        s->max = forward_take(pack, lines, 4);
+        s->sum = forward_take(pack, lines, 4);
+        s->workspace = forward_take(pack, lines * (ATTENTION_TILE + channels), 4);
+        s->dots = forward_take(pack, index_lines * ATTENTION_TILE, 4);
+        s->scores = forward_take(pack, f->index_heads ? FORWARD_QUERIES * entries : 0, 4);
+        s->ranks = forward_take(pack, f->index_heads ? entries : 0, 8);
+    }
+}
+
+static status_t allocate(size_t bytes, const char *what, void **memory)
+{
+    *memory = aligned_alloc(64, bytes ? bytes : 64);
+    if (!*memory)
+        return FAIL(STATUS_NO_MEMORY, "no memory for %zu bytes of %s", bytes, what);
+    return STATUS_OK;
+}
+
+static status_t open_memory(forward_t *f)
+{
+    forward_pack_t weights = {0}, rows = {0};
+
+    f->layers = calloc(f->weights->layer_count + f->weights->mtp_count, sizeof(*f->layers));
+    f->scratch = calloc(f->options.threads, sizeof(*f->scratch));
+    if (!f->layers || !f->scratch)
+        return FAIL(STATUS_NO_MEMORY, "no memory for the table of layers");
+    TRY(forward_load(f, &weights));
+    TRY(allocate(weights.used, "packed weights", &f->packed));
+    weights = (forward_pack_t){.memory = f->packed};
+    TRY(forward_load(f, &weights));
+
+    place_rows(f, &rows);
+    place_scratch(f, &rows);
+    TRY(allocate(rows.used, "workspace", &f->memory));
+    memset(f->memory, 0, rows.used);
+    rows = (forward_pack_t){.memory = f->memory};
+    place_rows(f, &rows);
+    place_scratch(f, &rows);
+    return team_open(f->options.threads, &f->team);
+}
+
+status_t forward_open(const model_config_t *config, const weights_t *weights,
+                      const geometry_t *geometry, const forward_options_t *options, forward_t **out)
+{
+    forward_t *f;
+    status_t status;
+
+    ASSERT(options->rank < options->world && options->threads > 0 && options->rows_max > 0);
+    TRY(forward_world_check(config, options->world));
+    f = calloc(1, sizeof(*f));
+    if (!f)
+        return FAIL(STATUS_NO_MEMORY, "no memory for a forward pass");
+    f->config = config;
+    f->weights = weights;
+    f->geometry = geometry;
+    f->options = *options;
+    f->options.positions_max = tokens_pages(options->positions_max) * PAGE_TOKENS;
+    f->o = operators();
+    f->row_form = (row_form_t){geometry->config.cache_form, config->head_dim, config->rope_dim};
+    f->index_form = (row_form_t){geometry->config.index_form, config->index_dim, 0};
+    init_rope(&f->rope, &config->rope, config->rope_dim);
+    init_rope(&f->rope_compressed, &config->compressed_rope, config->rope_dim);
+    init_shares(f);
+    status = open_memory(f);
+    if (status != STATUS_OK) {
+        forward_close(f);
+        return status;
+    }
+    *out = f;
+    return STATUS_OK;
+}
+
+void forward_close(forward_t *f)
+{
+    if (!f)
+        return;
+    team_close(f->team);
+    free(f->memory);
+    free(f->packed);
+    free(f->scratch);
+    free(f->layers);
+    free(f);
+}
+
+void forward_collective_set(forward_t *f, collective_t *collective)
+{
+    f->collective = collective;
+}
+
+void forward_note(const forward_t *f, const char *prefix, const char *name,
+                  forward_trace_kind_t kind, uint32_t rows, uint32_t width, const void *values)
+{
+    char full[2 * FORWARD_NAME_BYTES];
+
+    if (!f->options.trace)
+        return;
+    snprintf(full, sizeof(full), "%s%s", prefix, name);
+    f->options.trace->note(f->options.trace->context, full, kind, rows, width, values);
+}
+
+/* -- shared work
+ * -------------------------------------------------------------------------------------------------
+ * */
+
+typedef struct {
+    const operators_t *o;
+    gemm_t p;
+    uint32_t rows, panels; /* of a part; one of them is all */
+} gemm_work_t;
+
+static void gemm_part(void *context, uint32_t part, uint32_t thread)
+{
+    const gemm_work_t *w = context;
+    gemm_t p = w->p;
+
+    (void)thread;
+    if (w->rows < p.rows) {
+        uint32_t first = part * w->rows;
+        p.x += first * p.x_stride;
+        p.y += first * p.y_stride;
+        p.rows = p.rows - first < w->rows ? p.rows - first : w->rows;
+    } else {
+        uint32_t all = p.panel_count;
+        p.panel_first = part * w->panels;
+        p.panel_count = all - p.panel_first < w->panels ? all - p.panel_first : w->panels;
+    }
+    w->o->gemm(&p);
+}
+
+void forward_gemm(const forward_t *f, const gemm_matrix_t *w, uint32_t rows, const float *x,
+                  size_t x_stride, float *y, size_t y_stride)
+{
+    uint32_t panels = gemm_panels(w->outputs), threads = f->options.threads;
+    gemm_work_t work = {f->o, {rows, x_stride, y_stride, x, w, 0, panels, y}, rows, panels};
+
+    if (threads == 1 || (uint64_t)rows * w->outputs * w->inputs < GEMM_PARALLEL_MIN) {
+        f->o->gemm(&work.p);
+    } else if (rows >= ROWS_PARALLEL_MIN * threads) {
+        work.rows = (rows / (2 * threads) + 7) / 8 * 8; /* whole tiles */
+        team_run(f->team, (rows + work.rows - 1) / work.rows, gemm_part, &work);
+    } else {
+        work.panels = (panels + threads - 1) / threads;
+        team_run(f->team, (panels + work.panels - 1) / work.panels, gemm_part, &work);
+    }
+}
+
+void forward_norm(const forward_t *f, uint32_t rows, uint32_t count, const float *x,
+                  const float *weight, float *y)
+{
+    f->o->rmsnorm(
+        &(rmsnorm_t){rows, count, count, count, x, weight, (float)f->config->norm_eps, y});
+}
+
+float *forward_part(forward_t *f, float *all)
+{
+    return f->options.world == 1 ? all : f->r.part;
+}
+
+status_t forward_gather(forward_t *f, const forward_cut_t *cut, uint32_t rows, const float *part,
+                        float *all)
+{
+    if (f->options.world == 1)
+        return STATUS_OK;
+    return collective_gather(f->collective, part, rows, cut->at, all, cut->at[f->options.world]);
+}
+
+/* -- the layers
+ * --------------------------------------------------------------------------------------------------
+ * */
+
+typedef status_t sublayer_t(forward_t *f, const forward_layer_t *layer);
+
+static status_t run_site(forward_t *f, const forward_layer_t *layer, const forward_site_t *site,
+                         const float *norm, const char *name, sublayer_t *sublayer)
+{
+    const model_config_t *c = f->config;
+    forward_rows_t *r = &f->r;
+    uint32_t rows = r->rows, s = c->streams, wide = s * c->hidden;
+    char prefix[FORWARD_NAME_BYTES];
+
+    forward_gemm(f, &site->fn, rows, r->x, wide, r->raw, (2 + s) * s);
+    f->o->hyper_mix(&(hyper_mix_t){rows, s, c->hidden, c->sinkhorn_rounds, r->x, r->raw, site->base,
+                                   site->scale, (float)c->norm_eps, (float)c->stream_eps, r->pre,
+                                   r->post, r->comb});
+    f->o->hyper_read(&(hyper_read_t){rows, s, c->hidden, r->x, r->pre, r->u});
+    if (f->options.trace) {
+        snprintf(prefix, sizeof(prefix), "%s%s.", layer->name, name);
+        forward_note(f, prefix, "pre", TRACE_F32, rows, s, r->pre);
+        forward_note(f, prefix, "post", TRACE_F32, rows, s, r->post);
+        forward_note(f, prefix, "comb", TRACE_F32, rows, s * s, r->comb);
+        forward_note(f, prefix, "input", TRACE_F32, rows, c->hidden, r->u);
+    }
+    forward_norm(f, rows, c->hidden, r->u, norm, r->u);
+    TRY(sublayer(f, layer));
+    if (f->options.trace)
+        forward_note(f, prefix, "output", TRACE_F32, rows, c->hidden, r->y);
+    f->o->hyper_write(&(hyper_write_t){rows, s, c->hidden, r->y, r->post, r->comb, r->x});
+    return STATUS_OK;
+}
+
+static status_t run_layer(forward_t *f, const forward_layer_t *layer)
+{
+    if (f->collective)
+        collective_layer(f->collective, layer->index);
+    TRY(run_site(f, layer, &layer->attention_site, layer->attention_norm, "hc_attn",
+                 forward_attention));
+    TRY(run_site(f, layer, &layer->moe_site, layer->moe_norm, "hc_ffn", forward_moe));
+    forward_note(f, layer->name, "streams", TRACE_F32, f->r.rows,
+                 f->config->streams * f->config->hidden, f->r.x);
+    return STATUS_OK;
+}
+
+/* Logits of the rows that are wanted: `layer` holds the mix and the norm before the head. */
+static status_t run_head(forward_t *f, const forward_layer_t *layer, bool draft, float *logits)
+{
+    const model_config_t *c = f->config;
+    forward_rows_t *r = &f->r;
+    uint32_t s = c->streams, wide = s * c->hidden, wanted = 0, row = 0, rank = f->options.rank;
+    uint32_t vocabulary = f->vocabulary_cut.at[rank + 1] - f->vocabulary_cut.at[rank];
+
+    for (uint32_t i = 0; i < r->item_count; row += r->items[i++].count) {
+        uint32_t count = r->items[i].logit_count;
+        memcpy(r->head_x + (size_t)wanted * wide,
+               r->x + (size_t)(row + r->items[i].count - count) * wide,
+               (size_t)count * wide * sizeof(float));
+        wanted += count;
+    }
+    if (!wanted)
+        return STATUS_OK;
+    forward_gemm(f, &layer->head_site.fn, wanted, r->head_x, wide, r->raw, s);
+    f->o->hyper_mix(&(hyper_mix_t){wanted, s, c->hidden, 0, r->head_x, r->raw,
+                                   layer->head_site.base, layer->head_site.scale,
+                                   (float)c->norm_eps, (float)c->stream_eps, r->pre, NULL, NULL});
+    forward_note(f, draft ? layer->name : "", "head_mix", TRACE_F32, wanted, s, r->pre);
+    f->o->hyper_read(&(hyper_read_t){wanted, s, c->hidden, r->head_x, r->pre, r->u});
+    forward_norm(f, wanted, c->hidden, r->u, layer->norm, r->u);
+    if (f->options.world == 1) {
+        forward_gemm(f, &f->head, wanted, r->u, c->hidden, logits, vocabulary);
+        return STATUS_OK;
+    }
+    for (uint32_t m = 0; m < wanted; m++) { /* one by one: a row of logits is wide, rows are few */
+        forward_gemm(f, &f->head, 1, r->u + (size_t)m * c->hidden, c->hidden, r->head_part,
+                     vocabulary);
+        TRY(forward_gather(f, &f->vocabulary_cut, 1, r->head_part,
+                           logits + (size_t)m * c->vocabulary));
+    }
+    return STATUS_OK;
+}
+
+static status_t take_items(forward_t *f, const forward_cache_t *cache, const forward_item_t *items,
+                           uint32_t item_count)
+{
+    forward_rows_t *r = &f->r;
+    uint32_t wanted = 0;
+
+    r->rows = 0;
+    for (uint32_t i = 0; i < item_count; i++) {
+        if (items[i].count > f->options.rows_max - r->rows)
+            return FAIL(STATUS_TOO_LARGE, "a step has more than %u rows", f->options.rows_max);
+        if (items[i].position + items[i].count > f->options.positions_max)
+            return FAIL(STATUS_TOO_LARGE, "position %u is beyond %u",
+                        items[i].position + items[i].count, f->options.positions_max);
+        ASSERT(items[i].count > 0 && items[i].logit_count <= items[i].count);
+        wanted += items[i].logit_count;
+        for (uint32_t m = 0; m < items[i].count; m++, r->rows++) {
+            r->row_items[r->rows] = i;
+            r->positions[r->rows] = items[i].position + m;
+            r->tokens[r->rows] = items[i].tokens[m];
+            if (items[i].tokens[m] >= f->config->vocabulary)
+                return FAIL(STATUS_INVALID, "token %u is outside the vocabulary of %u",
+                            items[i].tokens[m], f->config->vocabulary);
+            rope_turns(&f->rope, items[i].position + m,
+                       r->turns + (size_t)r->rows * f->config->rope_dim);
+            rope_turns(&f->rope_compressed, items[i].position + m,
+                       r->turns_compressed + (size_t)r->rows * f->config->rope_dim);
+        }
+    }
+    if (wanted > f->options.logits_max)
+        return FAIL(STATUS_TOO_LARGE, "logits of %u rows; %u are possible", wanted,
+                    f->options.logits_max);
+    r->items = items;
+    r->item_count = item_count;
+    f->cache = *cache;
+    return STATUS_OK;
+}
+
+static void keep_streams(const forward_t *f, float *streams)
+{
+    if (streams)
+        memcpy(streams, f->r.x,
+               (size_t)f->r.rows * f->config->streams * f->config->hidden * sizeof(float));
+}
+
+status_t forward_step(forward_t *f, const forward_cache_t *cache, const forward_item_t *items,
+                      uint32_t item_count, float *logits, float *streams)
+{
+    uint32_t s = f->config->streams, hidden = f->config->hidden;
+
+    TRY(take_items(f, cache, items, item_count));
+    for (uint32_t m = 0; m < f->r.rows; m++) {
+        float *x = f->r.x + (size_t)m * s * hidden;
+        weight_decode(&f->weights->embed, f->r.tokens[m], 1, x);
+        for (uint32_t i = 1; i < s; i++)
+            memcpy(x + (size_t)i * hidden, x, hidden * sizeof(float));
+    }
+    for (uint32_t i = 0; i < f->weights->layer_count; i++)
+        TRY(run_layer(f, &f->layers[i]));
+    keep_streams(f, streams);
+    return run_head(f, &f->layers[f->weights->layer_count - 1], false, logits);
+}
+
+status_t forward_draft(forward_t *f, uint32_t block, const forward_cache_t *cache,
+                       const forward_item_t *items, uint32_t item_count, const float *streams,
+                       float *logits, float *next_streams)
+{
+    const forward_layer_t *layer = &f->layers[f->weights->layer_count + block];
+    uint32_t s = f->config->streams, hidden = f->config->hidden;
+    forward_rows_t *r = &f->r;
+
+    ASSERT(block < f->weights->mtp_count);
+    TRY(take_items(f, cache, items, item_count));
+    /* x = e_proj norm(embed) + h_proj norm(stream), for each stream */
+    for (uint32_t m = 0; m < r->rows; m++)
+        weight_decode(&f->weights->embed, r->tokens[m], 1, r->u + (size_t)m * hidden);
+    forward_norm(f, r->rows, hidden, r->u, layer->enorm, r->u);
+    forward_gemm(f, &layer->e_proj, r->rows, r->u, hidden, r->y, hidden);
+    for (uint32_t m = 0; m < r->rows; m++) {
+        float *x = r->x + (size_t)m * s * hidden;
+        forward_norm(f, s, hidden, streams + (size_t)m * s * hidden, layer->hnorm, r->answers);
+        forward_gemm(f, &layer->h_proj, s, r->answers, hidden, x, hidden);
+        for (uint32_t i = 0; i < s * hidden; i++)
+            x[i] = r->y[(size_t)m * hidden + i % hidden] + x[i];
+    }
+    TRY(run_layer(f, layer));
+    keep_streams(f, next_streams);
+    return run_head(f, layer, true, logits);
+}

@@ -1,0 +1,264 @@
+/* forward_attention.c - the attention sublayer: projections, window rows, the core, and the way
+ * out.
+ *
+ * Columns of both output projections are shared out and gathered: no rank ever adds another's part,
+ * so a product has the same bits at every size of the group.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "model/forward_parts.h"
+
+static const float *turns_of(const forward_t *f, const forward_layer_t *layer)
+{
+    return layer->ratio ? f->r.turns_compressed : f->r.turns;
+}
+
+/* qr, q of this rank's heads, window rows in cache form. */
+static void project(forward_t *f, const forward_layer_t *layer)
+{
+    const model_config_t *c = f->config;
+    uint32_t rows = f->r.rows, dim = c->head_dim, width = f->heads * dim;
+    const geometry_pool_t *ring = &f->geometry->pools[POOL_SLOT_WINDOW];
+
+    forward_gemm(f, &layer->wq_a, rows, f->r.u, c->hidden, f->r.qr, c->query_rank);
+    forward_norm(f, rows, c->query_rank, f->r.qr, layer->q_norm, f->r.qr);
+    forward_gemm(f, &layer->wq_b, rows, f->r.qr, c->query_rank, f->r.q, width);
+    forward_norm(f, rows * f->heads, dim, f->r.q, NULL, f->r.q);
+    f->o->rope(
+        &(rope_t){rows, f->heads, dim, f->rope.pairs, width, false, turns_of(f, layer), f->r.q});
+
+    forward_gemm(f, &layer->wkv, rows, f->r.u, c->hidden, f->r.kv, dim);
+    forward_norm(f, rows, dim, f->r.kv, layer->kv_norm, f->r.kv);
+    f->o->rope(&(rope_t){rows, 1, dim, f->rope.pairs, dim, false, turns_of(f, layer), f->r.kv});
+    for (size_t m = 0; m < rows; m++)
+        row_encode(&f->row_form, f->r.kv + m * dim, f->r.row_data + m * ring->data_bytes,
+                   f->r.row_scale + m * ring->scale_bytes);
+    if (!f->options.trace)
+        return;
+    for (size_t m = 0; m < rows; m++)
+        row_decode(&f->row_form, f->r.row_data + m * ring->data_bytes,
+                   f->r.row_scale + m * ring->scale_bytes, f->r.trace + m * dim);
+    forward_note(f, layer->name, "attn.rows", TRACE_F32, rows, dim, f->r.trace);
+}
+
+/* -- the core
+ * ----------------------------------------------------------------------------------------------------
+ * */
+
+typedef struct {
+    forward_t *f;
+    const forward_layer_t *layer;
+    const forward_item_t *item;
+    uint32_t first_row; /* of the item */
+    uint32_t queries;   /* at once */
+    uint32_t heads;     /* at once */
+} core_work_t;
+
+/* A few queries of one sequence and some of their heads, on one thread. */
+typedef struct {
+    const core_work_t *w;
+    forward_scratch_t *scratch;
+    uint32_t row, count; /* queries: rows of the step */
+    uint32_t position;   /* of the first */
+    uint32_t head, heads;
+    uint32_t tile; /* first position or entry of the tile */
+    uint64_t visible[FORWARD_QUERIES];
+    uint32_t next[FORWARD_QUERIES]; /* into selected */
+} core_t;
+
+/* The tile's rows whose bits stand in `any` are in scratch->values; runs them through the operator.
+ * */
+static void core_tile(core_t *core, uint64_t any, const uint8_t *places)
+{
+    const forward_t *f = core->w->f;
+    uint32_t dim = f->config->head_dim, rows = (uint32_t)__builtin_popcountll(any);
+    size_t width = (size_t)f->heads * dim, at = core->row * width + (size_t)core->head * dim;
+
+    attention_keys(core->scratch->values, rows, dim, core->scratch->keys);
+    f->o->attention_tile(&(attention_tile_t){
+        .queries = core->count,
+        .heads = core->heads,
+        .channels = dim,
+        .rows = rows,
+        .scale = (float)(1.0 / sqrt((double)dim)),
+        .q_stride = width,
+        .q = f->r.q + at,
+        .values = core->scratch->values,
+        .keys = core->scratch->keys,
+        .places = places,
+        .visible = core->visible,
+        .max = core->scratch->max,
+        .sum = core->scratch->sum,
+        .out = f->r.core + at,
+        .workspace = core->scratch->workspace,
+    });
+}
+
+static void core_window(core_t *core)
+{
+    const forward_t *f = core->w->f;
+    uint32_t window = f->config->window, dim = f->config->head_dim,
+             last = core->position + core->count - 1;
+    uint32_t first = core->position + 1 > window ? core->position + 1 - window : 0;
+
+    for (uint32_t tile = first / ATTENTION_TILE * ATTENTION_TILE; tile <= last;
+         tile += ATTENTION_TILE) {
+        uint8_t places[ATTENTION_TILE];
+        uint64_t any = 0;
+        uint32_t rows = 0;
+        memset(core->visible, 0, sizeof(core->visible));
+        for (uint32_t i = 0; i < ATTENTION_TILE; i++) {
+            uint32_t s = tile + i;
+            const uint8_t *data, *scale;
+            if (s < first || s > last)
+                continue;
+            for (uint32_t m = 0; m < core->count; m++)
+                if (s <= core->position + m && s + window > core->position + m)
+                    core->visible[m] |= 1ull << i;
+            forward_window_row(f, core->w->layer, core->w->item, core->w->first_row, s, &data,
+                               &scale);
+            row_decode(&f->row_form, data, scale, core->scratch->values + (size_t)rows * dim);
+            places[rows++] = (uint8_t)i;
+            any |= 1ull << i;
+        }
+        core_tile(core, any, places);
+    }
+}
+
+/* Bits of the entries of this tile that query m reads. */
+static uint64_t core_visible_entries(core_t *core, uint32_t m)
+{
+    const forward_rows_t *r = &core->w->f->r;
+    uint32_t row = core->row + m, topk = core->w->f->config->index_topk;
+    uint32_t seen = (r->positions[row] + 1) / core->w->layer->ratio;
+    uint64_t bits = 0;
+
+    if (core->w->layer->ratio != 4 || r->selected_count[row] == UINT32_MAX) {
+        uint32_t count = seen > core->tile ? seen - core->tile : 0;
+        return count >= ATTENTION_TILE ? UINT64_MAX : (1ull << count) - 1;
+    }
+    for (; core->next[m] < r->selected_count[row]; core->next[m]++) {
+        uint32_t entry = r->selected[(size_t)row * topk + core->next[m]];
+        if (entry >= core->tile + ATTENTION_TILE)
+            break;
+        bits |= 1ull << (entry - core->tile);
+    }
+    return bits;
+}
+
+static void core_entries(core_t *core)
+{
+    const forward_t *f = core->w->f;
+    const forward_layer_t *layer = core->w->layer;
+    uint32_t dim = f->config->head_dim, per_page = PAGE_TOKENS / layer->ratio;
+    uint32_t entries = (core->position + core->count) / layer->ratio;
+    layout_view_t view = layout_view(f->cache.layout, f->geometry, f->cache.memory,
+                                     layer->ratio == 4 ? POOL_C4 : POOL_C128, layer->index);
+
+    memset(core->next, 0, sizeof(core->next));
+    for (core->tile = 0; core->tile < entries; core->tile += ATTENTION_TILE) {
+        uint8_t places[ATTENTION_TILE];
+        uint64_t any = 0;
+        uint32_t rows = 0;
+        for (uint32_t m = 0; m < core->count; m++)
+            any |= core->visible[m] = core_visible_entries(core, m);
+        if (!any)
+            continue;
+        for (uint64_t left = any; left; left &= left - 1) {
+            uint32_t place = (uint32_t)__builtin_ctzll(left), entry = core->tile + place;
+            uint32_t page = core->w->item->pages[entry / per_page], at = entry % per_page;
+            row_decode(&f->row_form, view_data(&view, page, at), view_scale(&view, page, at),
+                       core->scratch->values + (size_t)rows * dim);
+            places[rows++] = (uint8_t)place;
+        }
+        core_tile(core, any, places);
+    }
+}
+
+static void core_part(void *context, uint32_t part, uint32_t thread)
+{
+    const core_work_t *w = context;
+    const forward_t *f = w->f;
+    uint32_t head_parts = (f->heads + w->heads - 1) / w->heads,
+             first = part / head_parts * w->queries;
+    core_t core = {.w = w, .scratch = &f->scratch[thread]};
+    uint32_t dim = f->config->head_dim;
+
+    core.row = w->first_row + first;
+    core.count = w->item->count - first < w->queries ? w->item->count - first : w->queries;
+    core.position = w->item->position + first;
+    core.head = part % head_parts * w->heads;
+    core.heads = f->heads - core.head < w->heads ? f->heads - core.head : w->heads;
+    for (uint32_t i = 0; i < core.count * core.heads; i++)
+        core.scratch->max[i] = -INFINITY;
+    core_window(&core);
+    if (w->layer->ratio)
+        core_entries(&core);
+    f->o->attention_finish(&(attention_finish_t){
+        core.count, core.heads, dim, w->layer->sinks + core.head, core.scratch->max,
+        core.scratch->sum, f->r.core + ((size_t)core.row * f->heads + core.head) * dim});
+}
+
+/* How many queries share a tile, and whether heads are shared out: matters for speed only. */
+static void run_core(forward_t *f, const forward_layer_t *layer, const forward_item_t *item,
+                     uint32_t first_row)
+{
+    core_work_t work = {f, layer, item, first_row, FORWARD_LINES / f->heads, f->heads};
+    uint32_t threads = team_threads(f->team), entries = (item->position + item->count) / 4;
+
+    work.queries = work.queries < 1                 ? 1
+                   : work.queries > FORWARD_QUERIES ? FORWARD_QUERIES
+                                                    : work.queries;
+    if (layer->ratio == 4 && entries > 4 * f->config->index_topk)
+        work.queries = 1; /* each query reads its own few entries */
+    if (item->count == 1)
+        work.heads = (f->heads + threads - 1) / threads;
+    team_run(f->team,
+             (item->count + work.queries - 1) / work.queries *
+                 ((f->heads + work.heads - 1) / work.heads),
+             core_part, &work);
+}
+
+/* -- the way out
+ * -------------------------------------------------------------------------------------------------
+ * */
+
+static status_t project_out(forward_t *f, const forward_layer_t *layer)
+{
+    const model_config_t *c = f->config;
+    uint32_t rows = f->r.rows, width = f->heads * c->head_dim, group_width = width / f->groups;
+    uint32_t z_width = f->groups * c->output_rank, rank = f->options.rank;
+    float *z = forward_part(f, f->r.z), *y;
+
+    if (f->options.trace)
+        forward_note(f, layer->name, "attn.core", TRACE_F32, rows, width, f->r.core);
+    f->o->rope(&(rope_t){rows, f->heads, c->head_dim, f->rope.pairs, width, true,
+                         turns_of(f, layer), f->r.core});
+    for (uint32_t g = 0; g < f->groups; g++)
+        forward_gemm(f, &layer->wo_a[g], rows, f->r.core + (size_t)g * group_width, width,
+                     z + (size_t)g * c->output_rank, z_width);
+    TRY(forward_gather(f, &f->group_cut, rows, z, f->r.z));
+    y = forward_part(f, f->r.y);
+    forward_gemm(f, &layer->wo_b, rows, f->r.z, (size_t)c->output_groups * c->output_rank, y,
+                 f->hidden_cut.at[rank + 1] - f->hidden_cut.at[rank]);
+    return forward_gather(f, &f->hidden_cut, rows, y, f->r.y);
+}
+
+status_t forward_attention(forward_t *f, const forward_layer_t *layer)
+{
+    uint32_t row = 0;
+
+    project(f, layer);
+    TRY(forward_compress_inputs(f, layer));
+    for (uint32_t i = 0; i < f->r.item_count; row += f->r.items[i++].count)
+        forward_compress_item(f, layer, i, row);
+    if (layer->ratio == 4)
+        TRY(forward_select(f, layer));
+    row = 0;
+    for (uint32_t i = 0; i < f->r.item_count; row += f->r.items[i++].count) {
+        run_core(f, layer, &f->r.items[i], row);
+        forward_window_keep(f, layer, &f->r.items[i], row);
+    }
+    return project_out(f, layer);
+}

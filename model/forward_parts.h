@@ -1,0 +1,196 @@
+/* forward_parts.h - what the files of the forward pass share. Included by model/forward*.c only.
+ *
+ *   forward.c            open, step, draft; the layer loop; embedding and head
+ *   forward_load.c       this rank's share of the weights, packed
+ *   forward_attention.c  projections, window rows, attention core, output projection
+ *   forward_compress.c   compressors, index keys, choice of entries
+ *   forward_moe.c        router, experts, shared expert
+ *   forward_cache.c      rings, borders
+ *
+ * Shares of a rank: heads, output groups, index heads, experts and vocabulary divide evenly;
+ * columns of the hidden state and of the shared expert are cut at floor(n r / world). Everything
+ * else (norms, mixes, window rows, compressors, router) every rank computes, with the same bits.
+ */
+#ifndef MODEL_FORWARD_PARTS_H
+#define MODEL_FORWARD_PARTS_H
+
+#include "kernels/operators.h"
+#include "kernels/team.h"
+#include "model/forward.h"
+#include "model/row.h"
+
+enum {
+    FORWARD_NAME_BYTES = 64,
+    FORWARD_QUERIES = 16, /* of one sequence that go through attention together */
+    FORWARD_LINES = 128,  /* queries times heads that do, unless one query has more heads */
+};
+
+typedef struct {
+    gemm_matrix_t fn;
+    const float *base;
+    const float *scale;
+} forward_site_t;
+
+typedef struct {
+    gemm_matrix_t wkv, wgate;
+    const float *ape; /* [ratio, channels] */
+    const float *norm;
+    uint32_t width;
+    uint32_t channels; /* of wkv and wgate: 2 * width with overlap */
+} forward_compressor_t;
+
+typedef struct {
+    gemm_matrix_t w1, w3, w2;
+} forward_expert_t;
+
+typedef struct {
+    uint32_t index; /* in geometry: layers, then drafting blocks */
+    uint32_t ratio;
+    bool hash;
+    char name[24]; /* "layers.3." */
+    forward_site_t attention_site, moe_site;
+    const float *attention_norm, *moe_norm;
+
+    gemm_matrix_t wq_a, wq_b, wkv, wo_b;
+    const gemm_matrix_t *wo_a; /* one per group of this rank */
+    const float *q_norm, *kv_norm, *sinks;
+    forward_compressor_t compressor, index_compressor;
+    gemm_matrix_t index_wq_b, index_weights;
+
+    gemm_matrix_t gate;
+    const float *gate_bias; /* NULL: by token id */
+    const weight_t *table;
+    forward_expert_t shared;         /* w1, w3: some rows; w2: some rows */
+    const forward_expert_t *experts; /* this rank's */
+
+    gemm_matrix_t e_proj, h_proj; /* drafting blocks */
+    const float *enorm, *hnorm;
+    const float *norm; /* before the head: the model's own, or the block's */
+    forward_site_t head_site;
+} forward_layer_t;
+
+/* Columns that each rank computes: rank r has [at[r], at[r + 1]). */
+typedef struct {
+    uint32_t at[RANKS_MAX + 1];
+} forward_cut_t;
+
+/* Scratch of one thread. */
+typedef struct {
+    float *values; /* a tile of rows */
+    float *keys;   /* the same as panels */
+    float *max, *sum, *workspace;
+    float *dots, *scores;
+    indexer_rank_t *ranks;
+} forward_scratch_t;
+
+/* One step's rows; every array has rows_max rows. */
+typedef struct {
+    uint32_t rows;
+    const forward_item_t *items;
+    uint32_t item_count;
+    uint32_t *row_items; /* row -> item */
+    uint32_t *positions;
+    uint32_t *tokens;
+    float *turns, *turns_compressed; /* [rows, rope_dim] */
+    float *x;                        /* streams */
+    float *raw, *pre, *post, *comb;
+    float *u;    /* site input, then normalised */
+    float *y;    /* sublayer output */
+    float *part; /* this rank's columns of something to be gathered */
+    float *qr, *q, *core, *z;
+    float *kv;
+    uint8_t *row_data, *row_scale; /* window rows in cache form */
+    float *k, *s;                  /* compressor inputs */
+    float *index_k, *index_s, *index_q, *index_w;
+    float *best;              /* [rows, world * index_topk] indexer_rank_t, as floats to move */
+    uint32_t *selected;       /* [rows, index_topk] */
+    uint32_t *selected_count; /* UINT32_MAX: all visible entries */
+    float *scores, *margin;
+    float *index_scores; /* traced only: [rows, positions_max / 4] */
+    uint32_t *fixed, *chosen, *order;
+    float *weights;
+    uint8_t *owners;
+    float *answers, *answers_part; /* [rows, k, hidden] */
+    float *gathered;               /* rows of one expert */
+    float *gate_up;
+    float *shared_z, *shared_y;
+    float *head_x, *head_part;
+    float *trace; /* wide enough for anything that is traced */
+} forward_rows_t;
+
+struct forward {
+    const model_config_t *config;
+    const weights_t *weights;
+    const geometry_t *geometry;
+    forward_options_t options;
+    const operators_t *o;
+    team_t *team;
+    collective_t *collective;
+    rope_table_t rope, rope_compressed;
+    row_form_t row_form, index_form;
+    uint32_t heads, groups, index_heads, experts; /* of this rank */
+    uint32_t expert_first;
+    forward_cut_t hidden_cut, group_cut, width_cut, vocabulary_cut, index_cut, index_head_cut,
+        best_cut;
+    forward_layer_t *layers; /* and drafting blocks */
+    gemm_matrix_t head;
+    void *packed; /* all weights */
+    void *memory; /* workspace */
+    forward_scratch_t *scratch;
+    forward_rows_t r;
+    forward_cache_t cache;
+};
+
+/* Called twice by forward_open: without memory it counts bytes, with memory it fills. */
+typedef struct {
+    uint8_t *memory; /* NULL: count */
+    size_t used;
+} forward_pack_t;
+
+void *forward_take(forward_pack_t *pack, size_t count, size_t size);
+MUST_USE status_t forward_load(forward_t *f, forward_pack_t *pack);
+
+/* y = x w^T for `rows` dense rows of x, over the team. */
+void forward_gemm(const forward_t *f, const gemm_matrix_t *w, uint32_t rows, const float *x,
+                  size_t x_stride, float *y, size_t y_stride);
+void forward_norm(const forward_t *f, uint32_t rows, uint32_t count, const float *x,
+                  const float *weight, float *y);
+/* All ranks' columns of `part` (dense, this rank's) side by side in `all`. */
+MUST_USE status_t forward_gather(forward_t *f, const forward_cut_t *cut, uint32_t rows,
+                                 const float *part, float *all);
+/* Where to compute a part that forward_gather will complete: in place if there is nobody to gather
+ * from. */
+float *forward_part(forward_t *f, float *all);
+
+/* u = this site's normalised input; y = the sublayer's output. */
+MUST_USE status_t forward_attention(forward_t *f, const forward_layer_t *layer);
+MUST_USE status_t forward_moe(forward_t *f, const forward_layer_t *layer);
+
+/* Compressor inputs, index keys and queries of all rows. */
+MUST_USE status_t forward_compress_inputs(forward_t *f, const forward_layer_t *layer);
+/* Closes the entries whose last token is in the item, and moves the open state on. */
+void forward_compress_item(forward_t *f, const forward_layer_t *layer, uint32_t item,
+                           uint32_t first_row);
+/* Which entries each row reads: selected and selected_count. */
+MUST_USE status_t forward_select(forward_t *f, const forward_layer_t *layer);
+
+/* The window row of token `position` of an item: from this step's rows or from the ring. */
+void forward_window_row(const forward_t *f, const forward_layer_t *layer,
+                        const forward_item_t *item, uint32_t first_row, uint32_t position,
+                        const uint8_t **data, const uint8_t **scale);
+/* Keeps the borders that end in this item, then moves the ring on. */
+void forward_window_keep(forward_t *f, const forward_layer_t *layer, const forward_item_t *item,
+                         uint32_t first_row);
+/* Kv and score of token `position` in a ratio-4 compressor. */
+typedef struct {
+    const float *k, *s; /* [2 * width] each */
+} forward_pair_t;
+forward_pair_t forward_state_row(const forward_t *f, const forward_layer_t *layer, pool_kind_t pool,
+                                 const forward_item_t *item, uint32_t first_row, uint32_t position);
+void forward_state_keep(forward_t *f, const forward_layer_t *layer, pool_kind_t pool,
+                        const forward_item_t *item, uint32_t first_row);
+
+void forward_note(const forward_t *f, const char *prefix, const char *name,
+                  forward_trace_kind_t kind, uint32_t rows, uint32_t width, const void *values);
+
+#endif
