@@ -265,8 +265,9 @@ static status_t check_places(safetensors_t *self, const safetensors_file_t *file
     const uint8_t *expected = file->bytes + LENGTH_BYTES + file->header_bytes;
     const uint8_t *body = expected;
 
-    qsort(self->tensors + first, self->tensor_count - first, sizeof(*self->tensors),
-          compare_places);
+    if (self->tensor_count > first)
+        qsort(self->tensors + first, self->tensor_count - first, sizeof(*self->tensors),
+              compare_places);
     for (uint32_t i = first; i < self->tensor_count; i++) {
         const tensor_view_t *tensor = &self->tensors[i];
 
@@ -525,7 +526,8 @@ static int compare_index(const void *a, const void *b)
 /* Both lists are sorted by name; the first difference says what is wrong. */
 static status_t check_index(const safetensors_t *self, index_t *index)
 {
-    qsort(index->entries, index->count, sizeof(*index->entries), compare_index);
+    if (index->count > 0)
+        qsort(index->entries, index->count, sizeof(*index->entries), compare_index);
     for (uint32_t i = 0; i < index->count || i < self->tensor_count; i++) {
         const index_entry_t *entry = i < index->count ? &index->entries[i] : NULL;
         const tensor_view_t *tensor = i < self->tensor_count ? &self->tensors[i] : NULL;

@@ -52,7 +52,8 @@ static status_t list_names(loader_t *loader)
         loader->names[i].tensor = &file->tensors[i];
         loader->names[i].name = strncmp(name, "model.", 6) == 0 ? name + 6 : name;
     }
-    qsort(loader->names, loader->name_count, sizeof(*loader->names), compare_named);
+    if (loader->name_count > 0)
+        qsort(loader->names, loader->name_count, sizeof(*loader->names), compare_named);
     for (uint32_t i = 1; i < loader->name_count; i++)
         if (compare_named(&loader->names[i - 1], &loader->names[i]) == 0)
             return FAIL(STATUS_BAD_FILE, "tensor %s: expected once, found also as %s",

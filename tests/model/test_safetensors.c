@@ -266,7 +266,7 @@ static void test_index_and_shards_must_agree(void **state)
     } rows[] = {
         {"\"a\":\"1.st\",\"c\":\"2.st\"",
          "tensor b: expected in model.safetensors.index.json, found only in"},
-        {"\"a\":\"1.st\",\"b\":\"1.st\",\"b2\":\"2.st\"", "tensor b2: expected in 2.st"},
+        {"\"a\":\"1.st\",\"b\":\"2.st\",\"b2\":\"2.st\"", "tensor b2: expected in 2.st"},
         {"\"a\":\"2.st\",\"b\":\"1.st\"", "tensor a: expected in 2.st"},
         {"\"a\":\"1.st\",\"b\":\"2.st\",\"c\":\"2.st\"", "tensor c: expected in 2.st"},
         {"\"a\":\"1.st\",\"b\":\"2.st\",\"b\":\"2.st\"", "tensor b"},
