@@ -181,6 +181,7 @@ static bool step_behind(answer_t *a)
     }
     size_t at = a->scan;
     bool open = a->inside != ANSWER_INSIDE_NOTHING;
+    bool in_wrapper = a->inside == ANSWER_INSIDE_WRAPPER;
     tag_t tag = tag_read(a->text.bytes + at, a->text.used - at,
                          begins_block(a) | (open ? BIT(TAG_WRAPPER_END) : 0));
     switch (tag.kind) {
@@ -190,14 +191,12 @@ static bool step_behind(answer_t *a)
     case TAG_WRAPPER:
         return answer_hold_wrapper(a, at, &tag);
     case TAG_INVOKE:
-        return answer_hold_invoke(a, at,
-                                  a->inside == ANSWER_INSIDE_WRAPPER ? ANSWER_INSIDE_WRAPPER
-                                                                     : ANSWER_INSIDE_ORPHAN);
+        return answer_hold_invoke(a, at, in_wrapper ? ANSWER_INSIDE_WRAPPER : ANSWER_INSIDE_ORPHAN);
     case TAG_CUT:
         if (!a->ended)
             return false;
-        if (a->ended_by == ANSWER_ENDED_BY_LENGTH && (open || tag.behind_mark)) {
-            answer_suppress(a, open ? a->start : at, a->text.used);
+        if (a->ended_by == ANSWER_ENDED_BY_LENGTH && (in_wrapper || tag.behind_mark)) {
+            answer_suppress(a, in_wrapper ? a->start : at, a->text.used);
             return false;
         }
         break;
@@ -235,7 +234,8 @@ static void compact(answer_t *a)
         return;
     memmove(a->text.bytes, a->text.bytes + gone, a->text.used - gone);
     a->text.used -= gone;
-    size_t *const offsets[] = {&a->start, &a->scan, &a->block, &a->invoke, &a->live, &a->value};
+    size_t *const offsets[] = {&a->start,    &a->scan, &a->block, &a->invoke,
+                               &a->item_end, &a->live, &a->value};
     for (size_t i = 0; i < COUNT_OF(offsets); i++)
         *offsets[i] -= *offsets[i] < gone ? *offsets[i] : gone;
 }

@@ -68,7 +68,9 @@ typedef struct {
     size_t block;    /* its first '<'; from `start` to here is white space that goes with it */
     size_t invoke;   /* the invoke tag that is being read */
     size_t live;     /* where the call begins to be sent, once it may */
+    size_t item_end; /* behind the last whole item */
     bool any_invoke; /* of a whole block */
+    bool further;    /* an invoke in a wrapper that is open already */
 
     /* the call that is being read */
     size_t value; /* where the value that is being read begins */

@@ -14,9 +14,11 @@ typedef enum { WAIT, NEXT, FAILED, REACHED } progress_t;
 static bool hold(answer_t *a, size_t block, unsigned goal, unsigned inside, unsigned state)
 {
     a->block = block;
+    a->item_end = block;
     a->goal = goal;
     a->inside = inside;
     a->any_invoke = false;
+    a->further = state == ANSWER_HOLD_START && inside == ANSWER_INSIDE_WRAPPER;
     a->state = state;
     return true;
 }
@@ -41,6 +43,19 @@ static tag_t tag_at(const answer_t *a, size_t at, unsigned wanted)
     return tag_read(a->text.bytes + at, a->text.used - at, wanted);
 }
 
+/* A later call of a client that wants only one is suppressed like the call it is: ends may be missing. */
+static bool forgives(const answer_t *a)
+{
+    return a->options.tools && a->goal != ANSWER_GOAL_CALL && a->inside == ANSWER_INSIDE_WRAPPER;
+}
+
+/* What was read up to the last item is enough. */
+static progress_t reached_item(answer_t *a)
+{
+    a->scan = a->item_end;
+    return REACHED;
+}
+
 static progress_t go(answer_t *a, unsigned state)
 {
     a->state = state;
@@ -51,6 +66,7 @@ static progress_t go(answer_t *a, unsigned state)
 static progress_t invoke_ends(answer_t *a, size_t live)
 {
     a->live = live;
+    a->item_end = a->scan;
     if (a->goal != ANSWER_GOAL_BLOCK)
         return REACHED;
     a->any_invoke = true;
@@ -81,12 +97,21 @@ static progress_t in_wrapper(answer_t *a)
     tag_t tag;
     progress_t progress =
         next_tag(a, BIT(TAG_INVOKE) | (a->any_invoke ? BIT(TAG_WRAPPER_END) : 0), &tag);
+    if (progress == FAILED && a->any_invoke && forgives(a))
+        return reached_item(a);
     if (progress != NEXT)
         return progress;
     if (tag.kind == TAG_INVOKE)
         return read_invoke_tag(a, &tag);
     a->scan += tag.length;
     return REACHED;
+}
+
+/* The end of an invoke is missing; the tag behind it is the wrapper's matter. */
+static progress_t next_in_wrapper(answer_t *a)
+{
+    a->any_invoke = true;
+    return go(a, ANSWER_HOLD_WRAPPER);
 }
 
 /* Before a parameter or the end; behind the invoke tag also before an object. */
@@ -98,11 +123,15 @@ static progress_t in_invoke(answer_t *a)
         a->json = (object_scan_t){0};
         return go(a, ANSWER_HOLD_JSON);
     }
+    unsigned wanted = BIT(TAG_INVOKE_END) | (a->json_body ? 0 : BIT(TAG_PARAMETER));
+    if (!first && forgives(a))
+        wanted |= BIT(TAG_INVOKE) | BIT(TAG_WRAPPER_END);
     tag_t tag;
-    progress_t progress =
-        next_tag(a, BIT(TAG_INVOKE_END) | (a->json_body ? 0 : BIT(TAG_PARAMETER)), &tag);
+    progress_t progress = next_tag(a, wanted, &tag);
     if (progress != NEXT)
         return progress;
+    if (tag.kind == TAG_INVOKE || tag.kind == TAG_WRAPPER_END)
+        return a->goal == ANSWER_GOAL_INVOKE ? reached_item(a) : next_in_wrapper(a);
     size_t at = a->scan;
     a->scan += tag.length;
     if (tag.kind == TAG_INVOKE_END)
@@ -127,6 +156,7 @@ static progress_t in_json(answer_t *a)
             return FAILED;
         a->json_body = true;
         a->live = a->scan;
+        a->item_end = a->scan;
         return a->goal == ANSWER_GOAL_CALL ? REACHED : go(a, ANSWER_HOLD_AFTER);
     }
     return WAIT;
@@ -137,6 +167,7 @@ static progress_t in_value(answer_t *a)
     size_t overlap = strlen(TAG_PARAMETER_CLOSER) - 1, at;
     if (answer_find_closer(a, a->scan, &at)) {
         a->scan = at + overlap + 1;
+        a->item_end = a->scan;
         return go(a, ANSWER_HOLD_AFTER);
     }
     if (a->text.used - a->value > overlap)
@@ -163,6 +194,15 @@ static progress_t read_on(answer_t *a)
     }
 }
 
+/* The text has ended by itself: behind a whole item nothing more is needed, as for a call that is sent. */
+static bool ends_well(const answer_t *a)
+{
+    if (!a->ended || a->ended_by != ANSWER_ENDED_BY_EOS || !forgives(a))
+        return false;
+    return (a->state == ANSWER_HOLD_AFTER && a->scan == a->text.used) ||
+           (a->state == ANSWER_HOLD_WRAPPER && a->any_invoke);
+}
+
 static bool reached(answer_t *a)
 {
     if (a->goal == ANSWER_GOAL_CALL)
@@ -186,6 +226,8 @@ bool answer_step_hold(answer_t *a)
     size_t read_to = progress == WAIT ? a->text.used : a->scan;
     if (read_to - a->block > ANSWER_HELD_BYTES_MAX)
         progress = FAILED;
+    if (progress == WAIT && ends_well(a))
+        progress = reached_item(a);
     if (progress == NEXT)
         return true;
     if (progress == REACHED)
@@ -193,7 +235,7 @@ bool answer_step_hold(answer_t *a)
     if (progress == WAIT && !a->ended)
         return false;
     if (progress == WAIT && a->ended_by == ANSWER_ENDED_BY_LENGTH) {
-        answer_suppress(a, a->block, a->text.used);
+        answer_suppress(a, a->further ? a->start : a->block, a->text.used);
         return false;
     }
     answer_emit_text(a, a->start, a->block + 1);

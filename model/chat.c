@@ -153,7 +153,8 @@ static status_t read_response_format(chat_encoding_t *e)
     uint32_t schema = member(e, member(e, format, "json_schema"), "schema");
     if (!is(e, schema, DOCUMENT_OBJECT))
         return chat_refuse(e, "must be an object", "response_format.json_schema.schema");
-    e->schema = schema;
+    if (document_next(e->request, schema, DOCUMENT_NONE) != DOCUMENT_NONE)
+        e->schema = schema; /* an empty one asks for nothing */
     return STATUS_OK;
 }
 

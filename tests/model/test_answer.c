@@ -214,6 +214,63 @@ static void test_golden_answers_at_every_chunking(void **state)
     json_decref(root);
 }
 
+/* ---- whole replies of the tiny model's evaluation ---- */
+
+#define EOS "<｜end▁of▁sentence｜>"
+
+static void check_reply(const json_t *vector)
+{
+    size_t length;
+    const char *text = golden_text(vector, "expected", &length);
+    assert_true(length > strlen(EOS));
+    bool thinking = strcmp(json_string_value(json_object_get(vector, "mode")), "thinking") == 0;
+    answer_options_t options = {thinking, json_array_size(json_object_get(vector, "tools")) > 0,
+                                true};
+    const json_t *message = json_object_get(vector, "expected_message"), *call;
+    result_t want, result;
+    result_init(&want);
+    put_value(&want.content, message, "content");
+    if (thinking)
+        put_value(&want.reasoning, message, "reasoning_content");
+    const json_t *calls = json_object_get(message, "tool_calls");
+    for (size_t i = 0; i < json_array_size(calls); i++) {
+        call = json_object_get(json_array_get(calls, i), "function");
+        text_put(&want.calls, "\x02", i > 0);
+        put_value(&want.calls, call, "name");
+        text_put(&want.calls, "\x01", 1);
+        put_value(&want.calls, call, "arguments");
+    }
+    want.reason = json_array_size(calls) > 0 ? ANSWER_TOOL_CALLS : ANSWER_STOP;
+    parse(&options, text, length - strlen(EOS), ANSWER_ENDED_BY_EOS, &(cutting_t){.step = 3},
+          &result);
+    if (!same_result(&result, &want)) {
+        print_result("got", &result);
+        print_result("want", &want);
+        fail_msg("%s", json_string_value(json_object_get(vector, "id")));
+    }
+    result_fini(&want);
+    result_fini(&result);
+}
+
+static void test_replies_parse_to_their_messages(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"call", "call2", "notool", "result", "small_qa"};
+    size_t replies = 0;
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        char path[128];
+        snprintf(path, sizeof(path), "tests/golden/tiny_eval/%s.jsonl", files[i]);
+        FILE *file = NULL;
+        json_t *vector;
+        while (golden_line(&file, path, &vector)) {
+            check_reply(vector);
+            json_decref(vector);
+            replies++;
+        }
+    }
+    assert_int_equal(replies, 166);
+}
+
 /* ---- rules ---- */
 
 /* D stands for the mark and quotes are single: <D invoke name='f'> without the space. */
@@ -343,8 +400,22 @@ static const rule_t rules[] = {
     {"r" WRAP F END UNWRAP "s</think>c", "tn", "rs", "c", "", WRAP F END UNWRAP},
     {F END G END, "1", "", "", "f={}", "<@invoke name='g'>\n\n</@invoke>"},
     {WRAP F P "v" X G END UNWRAP "z", "1", "", "z", "f={'p': 'v'}", G END},
-    {WRAP F END "\n" G P "w" X, "1", "", "\n" G P "w" X, "f={}", ""},
-    {WRAP F END "\n" G P "w" X, "1l", "", "", "f={}", G P "w" X},
+    {WRAP F END "\n" G P "w" X, "1", "", "", "f={}", G P "w" X},
+    {WRAP F END "\n" G P "w" X "\n", "1", "", "", "f={}", G P "w" X},
+    {WRAP F END "\n" G P "w" X UNWRAP "z", "1", "", "z", "f={}", G P "w" X},
+    {WRAP F END G P "w" X F "{}" END UNWRAP "z", "1", "", "z", "f={}", G P "w" X ";" F "{}" END},
+    {WRAP F END "\n" G P "w" X, "1l", "", "", "f={}", "\n" G P "w" X},
+    {WRAP F END "\n" G P "w", "1", "", "\n" G P "w", "f={}", ""},
+    {WRAP F END "\n" G P "w" X "stray", "1", "", "\n" G P "w" X "stray", "f={}", ""},
+    {WRAP F END UNWRAP WRAP G P "w" X, "1", "", "", "f={}", WRAP G P "w" X},
+    {WRAP F END UNWRAP WRAP G P "w" X G END UNWRAP, "1", "", "", "f={}",
+     WRAP G P "w" X G END UNWRAP},
+    {WRAP F END UNWRAP WRAP G END "\nstray", "1", "", "\nstray", "f={}", WRAP G END},
+    {WRAP F END UNWRAP WRAP G END "\n</@to", "1", "", "\n</@to", "f={}", WRAP G END},
+    {WRAP F END UNWRAP WRAP G END UNWRAP, "1", "", "", "f={}", WRAP G END UNWRAP},
+    {WRAP F END "\n" G "\n<@para", "l", "", "", "f={}", "\n" G "\n<@para"},
+    {F END "\n<", "l", "", "\n<", "f={}", ""},
+    {F END "\n<@in", "l", "", "", "f={}", "<@in"},
 };
 
 static void put_entries(text_buffer_t *buffer, const char *entries, bool calls)
@@ -688,6 +759,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_answers_at_every_chunking),
+        cmocka_unit_test(test_replies_parse_to_their_messages),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_random_markup_is_the_same_at_every_chunking),
         cmocka_unit_test(test_a_long_string_value_streams),

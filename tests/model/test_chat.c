@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "model/chat.h"
+#include "runtime/base/random.h"
 #include "tests/model/golden.h"
 
 enum { IDS_MAX = 1 << 16 };
@@ -181,6 +182,52 @@ static void test_tiny_conversations_give_their_ids(void **state)
     assert_int_equal(conversations, 320);
 }
 
+/* Whatever bytes of a request are changed: it is rendered or refused with the parameter. */
+static void test_damaged_requests_do_no_harm(void **state)
+{
+    (void)state;
+    size_t length;
+    char *text = golden_read("chat/encode.json", &length);
+    document_t file;
+    assert_int_equal(document_parse(&file, DOCUMENT_STRICT, text, length), STATUS_OK);
+    uint32_t vectors = document_member(&file, 0, "vectors");
+    random_t random;
+    random_init(&random, 29);
+    static const char *const splices[] = {"null", "1", "[]", "{}",   "\"x\"",
+                                          "true", ",", "\"", "1e999"};
+    size_t rendered = 0, refused = 0;
+    for (uint32_t vector = document_next(&file, vectors, DOCUMENT_NONE); vector != DOCUMENT_NONE;
+         vector = document_next(&file, vectors, vector)) {
+        const document_node_t *node = &file.nodes[document_member(&file, vector, "request")];
+        size_t bytes = node->end - node->start;
+        char *damaged = malloc(bytes);
+        for (unsigned round = 0; round < 100; round++) {
+            memcpy(damaged, text + node->start, bytes);
+            const char *splice = splices[random_below(&random, COUNT_OF(splices))];
+            size_t at = (size_t)random_below(&random, bytes - strlen(splice));
+            memcpy(damaged + at, splice, strlen(splice));
+            document_t request;
+            if (document_parse(&request, DOCUMENT_STRICT, damaged, bytes) == STATUS_OK) {
+                chat_prompt_t prompt;
+                chat_refusal_t refusal;
+                if (chat_encode(&tiny_blocks, &request, &prompt, &refusal) == STATUS_OK) {
+                    check_spans(&prompt);
+                    rendered++;
+                } else {
+                    assert_true(refusal.param[0] != '\0');
+                    refused++;
+                }
+                chat_prompt_fini(&prompt);
+            }
+            document_fini(&request);
+        }
+        free(damaged);
+    }
+    assert_true(rendered > 100 && refused > 10);
+    document_fini(&file);
+    free(text);
+}
+
 /* ---- single facts ---- */
 
 /* Encodes `request`, in which ' stands for ". Only checks the status if `want` is NULL. */
@@ -261,10 +308,13 @@ static void test_prompts_by_rule(void **state)
         {"{'messages':[{'role':'user','content':'a'},{'role':'assistant','content':'b'},"
          "{'role':'user','content':'c'},{'role':'assistant','content':'d','wo_eos':true}]}",
          BOS USER "a" ASSISTANT "</think>b" EOS USER "c" ASSISTANT "</think>d"},
-        /* an empty schema adds nothing that a reader could miss: it is still one */
+        /* an empty schema asks for nothing, like the formats without one */
         {"{'messages':[{'role':'system','content':'s'},{'role':'user','content':'a'}],"
          "'response_format':{'type':'json_object'}}",
          BOS "s" USER "a" ASSISTANT "</think>"},
+        {"{'messages':[{'role':'user','content':'a'}],"
+         "'response_format':{'type':'json_schema','json_schema':{'schema':{}}}}",
+         BOS USER "a" ASSISTANT "</think>"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++)
         expect_prompt(cases[i][0], cases[i][1]);
@@ -466,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_prompts),
         cmocka_unit_test(test_tiny_conversations_give_their_ids),
+        cmocka_unit_test(test_damaged_requests_do_no_harm),
         cmocka_unit_test(test_prompts_by_rule),
         cmocka_unit_test(test_only_our_text_is_trusted),
         cmocka_unit_test(test_refusals_name_the_parameter),

@@ -1,5 +1,6 @@
 /* test_tokenizer.c - golden ids and deltas, what a user can never write, and what a file may not
  * say. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -381,6 +382,34 @@ static void test_random_ids_decode_to_utf8(void **state)
     free(delta);
 }
 
+static void *encode_often(void *arg)
+{
+    const char *text = "<｜User｜>Threads share 1 tokenizer,日本語 too.\n\n";
+    uint32_t own[64], first[64];
+    size_t count = 0, first_count;
+    bool *same = arg;
+    *same =
+        tokenizer_encode_trusted(tiny, text, strlen(text), first, 64, &first_count) == STATUS_OK;
+    for (unsigned i = 0; i < 500 && *same; i++) {
+        *same = tokenizer_encode_trusted(tiny, text, strlen(text), own, 64, &count) == STATUS_OK &&
+                count == first_count && memcmp(own, first, count * sizeof(own[0])) == 0;
+    }
+    return NULL;
+}
+
+static void test_one_tokenizer_serves_many_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    bool same[4];
+    for (size_t i = 0; i < COUNT_OF(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &same[i]), 0);
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_true(same[i]);
+    }
+}
+
 /* A change of the tiny file, and what must be said about it. */
 typedef struct {
     const char *pointer; /* keys and indices, separated by '/' */
@@ -485,6 +514,38 @@ static void test_other_kinds_of_files_are_refused_with_the_reason(void **state)
     expect_refused("/tmp", "not a file");
 }
 
+/* Whatever bytes are changed: the file is taken or refused, and what is taken encodes. */
+static void test_damaged_files_do_no_harm(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/lockstep-tokenizer-XXXXXX";
+    int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    FILE *source = fopen(TINY, "rb");
+    static char bytes[1 << 17], damaged[1 << 17];
+    size_t length = fread(bytes, 1, sizeof(bytes), source), count;
+    fclose(source);
+    random_t random;
+    random_init(&random, 13);
+    for (unsigned round = 0; round < 60; round++) {
+        memcpy(damaged, bytes, length);
+        for (unsigned i = 0; i < 1 + round % 4; i++)
+            damaged[random_below(&random, length)] = (char)(' ' + random_below(&random, 95));
+        assert_int_equal(ftruncate(descriptor, 0), 0);
+        assert_int_equal(pwrite(descriptor, damaged, length, 0), length);
+        tokenizer_t *tokenizer;
+        status_t status = tokenizer_open(path, &tokenizer);
+        if (status == STATUS_OK)
+            assert_int_equal(
+                tokenizer_encode_plain(tokenizer, "Hello 123", 9, ids, IDS_MAX, &count), STATUS_OK);
+        else
+            assert_int_equal(status, STATUS_BAD_FILE);
+        tokenizer_close(tokenizer);
+    }
+    close(descriptor);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -498,6 +559,8 @@ int main(void)
         cmocka_unit_test(test_bad_calls_are_refused),
         cmocka_unit_test(test_random_text_comes_back),
         cmocka_unit_test(test_random_ids_decode_to_utf8),
+        cmocka_unit_test(test_one_tokenizer_serves_many_threads),
+        cmocka_unit_test(test_damaged_files_do_no_harm),
         cmocka_unit_test(test_other_kinds_of_files_are_refused_with_the_reason),
     };
     return cmocka_run_group_tests(tests, open_both, close_both);
