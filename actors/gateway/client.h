@@ -1,0 +1,27 @@
+/* client.h - the gateway's client port: HTTP and text on one side, token ids on the other.
+ *
+ * Lives on the process's event loop. Everything that needs the model's files but not its weights
+ * happens here: chat encoding, tokenizing, decoding, parsing of reasoning and tool calls.
+ */
+#ifndef ACTORS_GATEWAY_CLIENT_H
+#define ACTORS_GATEWAY_CLIENT_H
+
+#include "runtime/process.h"
+#include "topology/topology.h"
+
+enum {
+    CLIENT_PROBE_MS = 100,    /* between two requests of its own, until one is answered: ready */
+    CLIENT_PROBE_READY_S = 5, /* and from then on; no answer within it: not ready */
+};
+
+typedef struct {
+    const topology_t *topology;
+    uint16_t gateway; /* instance */
+    uint16_t port;    /* instead of the topology's, which may be 0: any free one */
+    bool port_given;
+    const char *port_file; /* gets the port as a line of text once it listens; NULL: none */
+} client_setup_t;
+
+extern const port_type_t client_port;
+
+#endif

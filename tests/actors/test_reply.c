@@ -1,0 +1,378 @@
+/* Requests in, answers out: what a client of the OpenAI API sends and sees, judged by a JSON library. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "actors/gateway/metrics.h"
+#include "actors/gateway/reply.h"
+
+enum { TOKENS_MAX = 512, VOCABULARY = 1536, END_TOKEN = 1 };
+
+static tokenizer_t *tokenizer;
+static model_config_t config;
+static const model_generation_t defaults = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
+
+static int open_model(void **state)
+{
+    (void)state;
+    if (model_config_load("model/tiny", &config) != STATUS_OK)
+        return -1;
+    return tokenizer_open("model/tiny/tokenizer.json", &tokenizer) == STATUS_OK ? 0 : -1;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    tokenizer_close(tokenizer);
+    return 0;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static status_t parse(const char *body, bool chat, openai_parameters_t *parameters,
+                      openai_error_t *error)
+{
+    document_t document = {0};
+    status_t status = document_parse(&document, DOCUMENT_STRICT, body, strlen(body));
+
+    assert_int_equal(status, STATUS_OK);
+    status = openai_parse(&document, chat, "tiny", &config, &defaults, 7, parameters, error);
+    document_fini(&document);
+    return status;
+}
+
+static void test_parameters_are_read(void **state)
+{
+    openai_parameters_t p;
+    openai_error_t error;
+
+    (void)state;
+    assert_int_equal(
+        parse("{\"model\": \"tiny\", \"temperature\": 0.5, \"top_p\": 0.9, \"seed\": -3, "
+              "\"max_completion_tokens\": 12, \"stop\": [\"a\", \"bc\"], \"stream\": true, "
+              "\"stream_options\": {\"include_usage\": true}, \"logprobs\": true, "
+              "\"top_logprobs\": 2, \"logit_bias\": {\"17\": -100, \"3\": 1.5}, \"top_k\": -1, "
+              "\"parallel_tool_calls\": false, \"user\": \"x\", \"n\": 1}",
+              true, &p, &error),
+        STATUS_OK);
+    assert_true(p.stream && p.include_usage && p.logprobs && !p.parallel_tool_calls);
+    assert_int_equal(p.limits.output_tokens_max, 12);
+    assert_int_equal(p.stop_count, 2);
+    assert_memory_equal(p.stops[1].text, "bc", 2);
+    assert_true(p.sampling.seed == (uint64_t)-3 && p.sampling.top_k == 0 &&
+                p.sampling.logprobs == 3);
+    assert_int_equal(p.sampling.bias_tokens.count, 2);
+    assert_int_equal(p.sampling.bias_tokens.data[1], 3);
+    assert_true(p.sampling.bias_values.data[0] == -100.0f);
+}
+
+static void test_wrong_parameters_are_named(void **state)
+{
+    static const struct {
+        const char *body;
+        const char *param;
+        unsigned status;
+    } cases[] = {
+        {"{}", "model", 400},
+        {"{\"model\": \"other\"}", "model", 404},
+        {"{\"model\": \"tiny\", \"temperature\": 3}", "temperature", 400},
+        {"{\"model\": \"tiny\", \"temperature\": \"hot\"}", "temperature", 400},
+        {"{\"model\": \"tiny\", \"top_p\": 0}", "top_p", 400},
+        {"{\"model\": \"tiny\", \"n\": 2}", "n", 400},
+        {"{\"model\": \"tiny\", \"max_tokens\": 0}", "max_tokens", 400},
+        {"{\"model\": \"tiny\", \"max_tokens\": 1.5}", "max_tokens", 400},
+        {"{\"model\": \"tiny\", \"stream\": 1}", "stream", 400},
+        {"{\"model\": \"tiny\", \"stream_options\": {}}", "stream_options", 400},
+        {"{\"model\": \"tiny\", \"stop\": 5}", "stop", 400},
+        {"{\"model\": \"tiny\", \"stop\": [\"\"]}", "stop", 400},
+        {"{\"model\": \"tiny\", \"logit_bias\": {\"x\": 1}}", "logit_bias", 400},
+        {"{\"model\": \"tiny\", \"logit_bias\": {\"1536\": 1}}", "logit_bias", 400},
+        {"{\"model\": \"tiny\", \"top_logprobs\": 3}", "top_logprobs", 400},
+        {"{\"model\": \"tiny\", \"functions\": []}", "functions", 400},
+        {"[]", "", 400},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        openai_parameters_t p;
+        openai_error_t error;
+
+        assert_int_equal(parse(cases[i].body, true, &p, &error), STATUS_INVALID);
+        assert_string_equal(error.param, cases[i].param);
+        assert_int_equal(error.status, cases[i].status);
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+typedef struct {
+    openai_parameters_t parameters;
+    reply_t reply;
+} scene_t;
+
+static scene_t *begin(const char *body, bool chat, bool thinking, bool tools)
+{
+    static const uint32_t end_tokens[] = {END_TOKEN};
+    scene_t *scene = calloc(1, sizeof(*scene));
+    openai_error_t error;
+    reply_facts_t facts = {.tokenizer = tokenizer,
+                           .parameters = &scene->parameters,
+                           .model = "tiny",
+                           .end_tokens = end_tokens,
+                           .end_count = 1,
+                           .number = 5,
+                           .chat = chat,
+                           .thinking = thinking,
+                           .tools = tools,
+                           .prompt_tokens = 10};
+
+    assert_int_equal(parse(body, chat, &scene->parameters, &error), STATUS_OK);
+    assert_int_equal(reply_init(&scene->reply, &facts), STATUS_OK);
+    return scene;
+}
+
+static void finish(scene_t *scene)
+{
+    reply_fini(&scene->reply);
+    free(scene);
+}
+
+static void say(scene_t *scene, const char *text)
+{
+    uint32_t ids[TOKENS_MAX];
+    size_t count;
+
+    assert_int_equal(
+        tokenizer_encode_trusted(tokenizer, text, strlen(text), ids, TOKENS_MAX, &count),
+        STATUS_OK);
+    for (size_t i = 0; i < count; i++) {
+        record_token_t token = {.token = ids[i], .logprob = -0.5f};
+
+        reply_token(&scene->reply, &token);
+    }
+}
+
+static bool says(const scene_t *scene, const char *text)
+{
+    return memmem(scene->reply.out.bytes, scene->reply.out.used, text, strlen(text)) != NULL;
+}
+
+static json_t *whole(scene_t *scene)
+{
+    json_error_t error;
+    json_t *body =
+        json_loadb(scene->reply.out.bytes, scene->reply.out.used, JSON_REJECT_DUPLICATES, &error);
+
+    if (!body)
+        fail_msg("%s in %.*s", error.text, (int)scene->reply.out.used, scene->reply.out.bytes);
+    return body;
+}
+
+static const char *text_at(json_t *body, const char *one, const char *two)
+{
+    json_t *choice = json_array_get(json_object_get(body, "choices"), 0);
+
+    return json_string_value(json_object_get(json_object_get(choice, one), two));
+}
+
+/* Joins what the deltas of a stream say under `key`; checks each chunk's form on the way. */
+static void join(scene_t *scene, const char *key, char *joined, size_t size)
+{
+    char *copy = strndup(scene->reply.out.bytes, scene->reply.out.used), *save = NULL;
+    bool done = false;
+    size_t used = 0;
+
+    for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        json_error_t error;
+        json_t *chunk;
+        const char *text;
+
+        assert_memory_equal(line, "data: ", 6);
+        assert_false(done);
+        done = strcmp(line, "data: [DONE]") == 0;
+        if (done)
+            continue;
+        chunk = json_loads(line + 6, JSON_REJECT_DUPLICATES, &error);
+        if (!chunk)
+            fail_msg("%s in %s", error.text, line);
+        text = text_at(chunk, "delta", key);
+        used += (size_t)snprintf(joined + used, size - used, "%s", text ? text : "");
+        json_decref(chunk);
+    }
+    assert_true(done);
+    free(copy);
+}
+
+#define CALL                                                                                       \
+    "Let me look.\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"look\">\n"                   \
+    "<｜DSML｜parameter name=\"at\" string=\"true\">a "                                          \
+    "\"b\"</｜DSML｜parameter>\n</｜DSML｜invoke>\n"                                           \
+    "</｜DSML｜tool_calls>"
+
+static void test_whole_answer_has_reasoning_content_and_calls(void **state)
+{
+    scene_t *scene = begin("{\"model\": \"tiny\"}", true, true, true);
+    json_t *body, *call, *function;
+
+    (void)state;
+    say(scene, "Hm.</think>" CALL);
+    reply_token(&scene->reply, &(record_token_t){.token = END_TOKEN});
+    reply_end(&scene->reply, END_STOP, 4, "");
+    body = whole(scene);
+    assert_string_equal(text_at(body, "message", "reasoning_content"), "Hm.");
+    assert_string_equal(text_at(body, "message", "content"), "Let me look.");
+    call = json_array_get(
+        json_object_get(
+            json_object_get(json_array_get(json_object_get(body, "choices"), 0), "message"),
+            "tool_calls"),
+        0);
+    function = json_object_get(call, "function");
+    assert_string_equal(json_string_value(json_object_get(function, "name")), "look");
+    assert_string_equal(json_string_value(json_object_get(function, "arguments")),
+                        "{\"at\": \"a \\\"b\\\"\"}");
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_object_get(json_object_get(body, "usage"), "prompt_tokens_details"),
+                         "cached_tokens")),
+                     4);
+    json_decref(body);
+    finish(scene);
+}
+
+static void test_stream_says_the_same_as_the_whole(void **state)
+{
+    scene_t *scene = begin(
+        "{\"model\": \"tiny\", \"stream\": true, \"stream_options\": {\"include_usage\": true}}",
+        true, true, true);
+    char joined[512];
+
+    (void)state;
+    say(scene, "Hm.</think>" CALL);
+    reply_end(&scene->reply, END_STOP, 0, "");
+    join(scene, "reasoning_content", joined, sizeof(joined));
+    assert_string_equal(joined, "Hm.");
+    join(scene, "content", joined, sizeof(joined));
+    assert_string_equal(joined, "Let me look.");
+    assert_true(says(scene, "\"finish_reason\": \"tool_calls\""));
+    assert_true(says(scene, "\"total_tokens\""));
+    finish(scene);
+}
+
+static void test_stop_string_cuts_even_across_tokens(void **state)
+{
+    scene_t *scene =
+        begin("{\"model\": \"tiny\", \"stop\": \"never seen, now\"}", true, false, false);
+    json_t *body;
+
+    (void)state;
+    say(scene, "one never seen, not that; never seen, now and more");
+    assert_true(scene->reply.stopped);
+    reply_end(&scene->reply, END_STOPPED, 0, "");
+    body = whole(scene);
+    assert_string_equal(text_at(body, "message", "content"), "one never seen, not that; ");
+    json_decref(body);
+    finish(scene);
+}
+
+static void test_text_held_for_a_stop_string_comes_out_at_the_end(void **state)
+{
+    scene_t *scene = begin("{\"model\": \"tiny\", \"stop\": \"abcd\"}", true, false, false);
+    json_t *body;
+
+    (void)state;
+    say(scene, "xx abc");
+    reply_end(&scene->reply, END_LENGTH, 0, "");
+    body = whole(scene);
+    assert_string_equal(text_at(body, "message", "content"), "xx abc");
+    json_decref(body);
+    finish(scene);
+}
+
+static void test_logprobs_have_one_entry_for_each_token(void **state)
+{
+    scene_t *scene = begin("{\"model\": \"tiny\", \"logprobs\": true}", true, false, false);
+    json_t *body, *content;
+
+    (void)state;
+    say(scene, "caf\xc3\xa9 \xf0\x9f\x99\x82");
+    reply_end(&scene->reply, END_LENGTH, 0, "");
+    body = whole(scene);
+    content = json_object_get(
+        json_object_get(json_array_get(json_object_get(body, "choices"), 0), "logprobs"),
+        "content");
+    assert_int_equal(json_array_size(content), scene->reply.completion_tokens);
+    json_decref(body);
+    finish(scene);
+}
+
+static void test_completion_counts_characters(void **state)
+{
+    scene_t *scene =
+        begin("{\"model\": \"tiny\", \"logprobs\": 1, \"prompt\": \"a\"}", false, false, false);
+    json_t *body, *offsets;
+
+    (void)state;
+    say(scene, "\xc3\xa9\xc3\xa9 x");
+    reply_end(&scene->reply, END_STOP, 0, "");
+    body = whole(scene);
+    offsets = json_object_get(
+        json_object_get(json_array_get(json_object_get(body, "choices"), 0), "logprobs"),
+        "text_offset");
+    assert_int_equal(json_array_size(offsets), scene->reply.completion_tokens);
+    assert_in_range(json_integer_value(json_array_get(offsets, json_array_size(offsets) - 1)), 1,
+                    3);
+    json_decref(body);
+    finish(scene);
+}
+
+static void test_failed_stream_ends_with_an_error_event(void **state)
+{
+    scene_t *scene = begin("{\"model\": \"tiny\", \"stream\": true}", true, false, false);
+
+    (void)state;
+    scene->reply.streaming = true;
+    say(scene, "Hello");
+    reply_end(&scene->reply, END_POISONED, 0, "it \"broke\"");
+    assert_true(says(scene, "data: {\"error\": {\"message\": \"it \\\"broke\\\"\""));
+    assert_false(says(scene, "[DONE]"));
+    finish(scene);
+}
+
+static void test_metrics_are_cumulative(void **state)
+{
+    metrics_t metrics = {0};
+    text_buffer_t out;
+
+    (void)state;
+    text_buffer_init(&out, 1 << 20);
+    metrics_observe(&metrics.whole, 0.004);
+    metrics_observe(&metrics.whole, 1000);
+    metrics_put(&metrics, true, &out);
+    text_put(&out, "", 1);
+    assert_non_null(strstr(out.bytes, "lockstep_request_seconds_bucket{le=\"0.005\"} 1\n"));
+    assert_non_null(strstr(out.bytes, "lockstep_request_seconds_bucket{le=\"+Inf\"} 2\n"));
+    text_buffer_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parameters_are_read),
+        cmocka_unit_test(test_wrong_parameters_are_named),
+        cmocka_unit_test(test_whole_answer_has_reasoning_content_and_calls),
+        cmocka_unit_test(test_stream_says_the_same_as_the_whole),
+        cmocka_unit_test(test_stop_string_cuts_even_across_tokens),
+        cmocka_unit_test(test_text_held_for_a_stop_string_comes_out_at_the_end),
+        cmocka_unit_test(test_logprobs_have_one_entry_for_each_token),
+        cmocka_unit_test(test_completion_counts_characters),
+        cmocka_unit_test(test_failed_stream_ends_with_an_error_event),
+        cmocka_unit_test(test_metrics_are_cumulative),
+    };
+
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}
