@@ -320,8 +320,8 @@ void node_connected(node_t *node, actor_id_t id)
 
 /* ---- out ---- */
 
-/* A stream can be up with a life whose JOINED still waits in the mailbox. What the actor sends before
- * it knows is meant for an earlier life, and must not reach this one. */
+/* A stream can be up with a life whose JOINED still waits in the mailbox. What the actor sends
+ * before it knows is meant for an earlier life, and must not reach this one. */
 static bool has_met(const peer_t *peer)
 {
     return peer->stream.state == STREAM_UP && peer->met == peer->stream.peer_incarnation;

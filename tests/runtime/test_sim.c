@@ -1,5 +1,4 @@
-/* The simulator on two small actors: a decode leader that opens attempts at a transfer until all are answered, over
- * lost connections, deaths, stalls and pauses. */
+/* The simulator on small actors (toys.h), over lost connections, deaths, stalls and pauses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,190 +10,29 @@
 
 #include "messages/message.h"
 #include "runtime/sim.h"
+#include "tests/runtime/toys.h"
 
-enum { DECODE = 0, TRANSFER = 1, SUPERVISOR = 2, ATTEMPTS = 400, TICK_US = 20000 };
-
-/* ---- the actors; each checks what the runtime promises ---- */
-
-typedef struct {
-    bool is_up;
-    incarnation_t peer;
-    uint32_t asked;             /* attempts whose OPEN was sent in this life of the peer */
-    uint8_t answered[ATTEMPTS]; /* times OPENED came */
-    uint64_t now_ms;
-    uint32_t ticks;
-    uint32_t joins;
-    uint32_t exits;
-    uint64_t opens; /* transfer: OPENs taken */
-} toy_t;
-
-static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_joined_t *m = envelope->body;
-    toy_t *self = arg;
-
-    (void)outbox;
-    if (m->actor == SUPERVISOR)
-        return STATUS_OK;
-    assert_false(self->is_up);
-    assert_true(m->incarnation > self->peer);
-    self->is_up = true;
-    self->peer = m->incarnation;
-    self->joins++;
-    return STATUS_OK;
-}
-
-static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_exited_t *m = envelope->body;
-    toy_t *self = arg;
-
-    (void)outbox;
-    assert_true(self->is_up);
-    assert_int_equal(m->incarnation, self->peer);
-    self->is_up = false;
-    self->asked = 0;
-    self->exits++;
-    return STATUS_OK;
-}
-
-static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_tick_t *m = envelope->body;
-    toy_t *self = arg;
-
-    (void)outbox;
-    assert_true(m->now_ms >= self->now_ms);
-    assert_true(m->now_ms - self->now_ms <= 2 * TICK_US / 1000);
-    self->now_ms = m->now_ms;
-    self->ticks++;
-    return STATUS_OK;
-}
-
-static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_open_t *m = envelope->body;
-    message_opened_t opened = {.request = m->request, .attempt = m->attempt};
-    toy_t *self = arg;
-
-    assert_true(self->is_up);
-    assert_int_equal(envelope->incarnation, self->peer);
-    self->opens++;
-    outbox_push(outbox, envelope->from, MESSAGE_opened, &opened);
-    return STATUS_OK;
-}
-
-static status_t on_opened(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_opened_t *m = envelope->body;
-    toy_t *self = arg;
-
-    (void)outbox;
-    assert_true(self->is_up);
-    assert_int_equal(envelope->incarnation, self->peer);
-    assert_true(m->request < ATTEMPTS);
-    self->answered[m->request]++;
-    return STATUS_OK;
-}
-
-static void plan_decode(void *arg, outbox_t *outbox)
-{
-    toy_t *self = arg;
-
-    if (outbox_is_up(outbox, TRANSFER))
-        assert_true(self->is_up);
-    for (; self->asked < ATTEMPTS && outbox_may_send(outbox, TRANSFER, MESSAGE_open);
-         self->asked++) {
-        message_open_t open = {.request = self->asked, .attempt = 1};
-
-        if (!self->answered[self->asked])
-            outbox_push(outbox, TRANSFER, MESSAGE_open, &open);
-    }
-}
-
-static uint8_t no_state(const void *self)
-{
-    (void)self;
-    return 0;
-}
-
-static const char *const state_names[] = {"ON"};
-
-#define RULE(message, handler)                                                                     \
-    {                                                                                              \
-        0, MESSAGE_##message, handler, BIT(0)                                                      \
-    }
-static const actor_rule_t decode_rules[] = {RULE(joined, on_joined), RULE(exited, on_exited),
-                                            RULE(tick, on_tick), RULE(opened, on_opened)};
-static const actor_rule_t transfer_rules[] = {RULE(joined, on_joined), RULE(exited, on_exited),
-                                              RULE(tick, on_tick), RULE(open, on_open)};
-static const actor_type_t decode_type = {
-    .kind = ACTOR_DECODE,
-    .state_bytes = sizeof(toy_t),
-    .plan = plan_decode,
-    .state = no_state,
-    .table = {state_names, 1, decode_rules, COUNT_OF(decode_rules), NULL, 0},
-};
-static const actor_type_t transfer_type = {
-    .kind = ACTOR_TRANSFER,
-    .state_bytes = sizeof(toy_t),
-    .state = no_state,
-    .table = {state_names, 1, transfer_rules, COUNT_OF(transfer_rules), NULL, 0},
-};
-
-/* The supervisor does one thing only: REAPED becomes EXITED for everybody. */
-
-static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_reaped_t *m = envelope->body;
-    message_exited_t exited = {.actor = m->actor, .incarnation = m->incarnation, .cause = m->cause};
-
-    (void)arg;
-    outbox_push(outbox, DECODE, MESSAGE_exited, &exited);
-    outbox_push(outbox, TRANSFER, MESSAGE_exited, &exited);
-    return STATUS_OK;
-}
-
-static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    (void)arg;
-    (void)envelope;
-    (void)outbox;
-    return STATUS_OK;
-}
-
-static const actor_rule_t supervisor_rules[] = {RULE(joined, on_nothing), RULE(exited, on_nothing),
-                                                RULE(tick, on_nothing), RULE(reaped, on_reaped)};
-static const actor_type_t supervisor_type = {
-    .kind = ACTOR_SUPERVISOR,
-    .state_bytes = 1,
-    .state = no_state,
-    .table = {state_names, 1, supervisor_rules, COUNT_OF(supervisor_rules), NULL, 0},
-};
+enum { DECODE = TOY_DECODE, TRANSFER = TOY_TRANSFER, SUPERVISOR = TOY_SUPERVISOR };
 
 /* ---- the world ---- */
 
-static roster_t roster = {.count = 3,
-                          .actors = {{"decode/0", ACTOR_DECODE, ACTOR_NONE, 0},
-                                     {"transfer/0", ACTOR_TRANSFER, ACTOR_NONE, 0},
-                                     {"supervisor/0", ACTOR_SUPERVISOR, ACTOR_NONE, 0}}};
 static incarnation_t lives[3];
 
 static sim_t *set_up(uint64_t seed)
 {
     const sim_config_t config = {.seed = seed,
-                                 .roster = &roster,
+                                 .roster = &toy_roster,
                                  .table = &message_table,
                                  .delay_us_min = 20,
                                  .delay_us_max = 2000,
                                  .handle_us_max = 30,
-                                 .tick_us = TICK_US,
+                                 .tick_us = TOY_TICK_US,
                                  .check = true};
     sim_t *sim = sim_open(&config);
 
-    sim_add_actor(sim, DECODE, &(sim_actor_t){.type = &decode_type});
-    sim_add_actor(sim, TRANSFER, &(sim_actor_t){.type = &transfer_type});
-    sim_add_actor(sim, SUPERVISOR, &(sim_actor_t){.type = &supervisor_type});
+    sim_add_actor(sim, DECODE, &(sim_actor_t){.type = &toy_decode});
+    sim_add_actor(sim, TRANSFER, &(sim_actor_t){.type = &toy_transfer});
+    sim_add_actor(sim, SUPERVISOR, &(sim_actor_t){.type = &toy_supervisor});
     for (actor_id_t id = 0; id < 3; id++)
         sim_start(sim, id, lives[id] = 1);
     return sim;
@@ -210,7 +48,7 @@ static bool all_answered(void *context, sim_t *sim)
     const toy_t *decode = sim_is_alive(sim, DECODE) ? toy(sim, DECODE) : NULL;
 
     (void)context;
-    for (uint32_t i = 0; decode && i < ATTEMPTS; i++)
+    for (uint32_t i = 0; decode && i < TOY_ATTEMPTS; i++)
         if (!decode->answered[i])
             return false;
     return decode != NULL;
@@ -233,9 +71,9 @@ static void test_all_is_answered_once_without_faults(void **state)
 
     (void)state;
     assert_true(sim_run_while(sim, all_answered, NULL, 5 * 1000 * 1000));
-    for (uint32_t i = 0; i < ATTEMPTS; i++)
+    for (uint32_t i = 0; i < TOY_ATTEMPTS; i++)
         assert_int_equal(toy(sim, DECODE)->answered[i], 1);
-    assert_int_equal(toy(sim, TRANSFER)->opens, ATTEMPTS);
+    assert_int_equal(toy(sim, TRANSFER)->opens, TOY_ATTEMPTS);
     sim_close(sim);
 }
 
@@ -329,11 +167,11 @@ static void test_tick_keeps_its_place_among_messages(void **state)
     sim_stall(sim, SUPERVISOR, true);
     sim_post(sim, SUPERVISOR, PORT_PROCESS, MESSAGE_reaped, &reaped, 0);
     sim_post(sim, SUPERVISOR, PORT_PROCESS, MESSAGE_reaped, &reaped, 10);
-    sim_run_until(sim, sim_now_us(sim) + 5 * TICK_US);
+    sim_run_until(sim, sim_now_us(sim) + 5 * TOY_TICK_US);
     order_count = 0;
     sim_hook_set(sim, note_order, NULL);
     sim_stall(sim, SUPERVISOR, false);
-    sim_run_until(sim, sim_now_us(sim) + TICK_US / 2);
+    sim_run_until(sim, sim_now_us(sim) + TOY_TICK_US / 2);
     assert_in_range(order_count, 3, 4); /* one TICK for five that fell due, perhaps the next */
     assert_int_equal(order[0], MESSAGE_reaped);
     assert_int_equal(order[1], MESSAGE_reaped);

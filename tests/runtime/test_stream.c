@@ -1,5 +1,5 @@
-/* Two streams over a fake link that delays, loses and cuts, with random seeds: exactly once, in order, within credit,
- * across lost connections and new lives. */
+/* Two streams over a fake link that delays, loses and cuts, with random seeds: exactly once, in
+ * order, within credit, across lost connections and new lives. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
