@@ -140,8 +140,11 @@ static void test_every_layout_pair_round_trips(void **state)
                                                {FORM_FP8_BLOCKS, FORM_FP8_ROW},
                                                {FORM_BF16, FORM_BF16},
                                                {FORM_FLOAT32, FORM_FLOAT32}};
-    static const uint16_t ratios[] = {128, 4};
-    geometry_config_t odd = config_make(2, ratios, 512);
+    static const uint16_t odd_ratios[] = {4, 128}, full_ratios[] = {0, 0, 4, 128, 4, 128};
+    static const uint16_t pro_ratios[] = {128, 128, 4, 128};
+    geometry_config_t odd = config_make(2, odd_ratios, 512);
+    geometry_config_t full = config_make(6, full_ratios, 128),
+                      pro = config_make(4, pro_ratios, 128);
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(forms); i++) {
@@ -153,6 +156,9 @@ static void test_every_layout_pair_round_trips(void **state)
     }
     odd.speculation_tokens = 3;
     round_trip(&odd);
+    full.draft_layers = 1;
+    round_trip(&full);
+    round_trip(&pro);
 }
 
 static void test_model_without_history_copies_nothing(void **state)
