@@ -281,7 +281,8 @@
     F(r, tokens, forced, OUTPUT_TOKENS_MAX, "as in SUBMIT")                                                            \
     F(r, tokens, penalty_prompt, PROMPT_TOKENS_MAX, "the prompt, only if the repetition penalty needs it")             \
     R(r, sampling, sampling, "how to draw")                                                                            \
-    R(r, limits, limits, "when to end")
+    R(r, limits, limits, "when to end")                                                                                \
+    F(r, u32, cached_tokens, 0, "of the prompt, found in prefill's cache")
 
 #define OPEN_FIELDS(F, R, I, r)                                                                                        \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \

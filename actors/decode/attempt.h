@@ -1,0 +1,188 @@
+/* attempt.h - an attempt at the decode leader, and the leader's state around it. Private to this folder.
+ *
+ *      RESERVE ──> OPENING ──OPENED──> LANDING ──LANDED──> RUNNING ──end token, length──┐
+ *                     │                   │                   │                         │
+ *                     └─ABORT, failed─────┴─ABORT, failed─────┴─ABORT, retracted, lost──┴──> ENDING ──> NONE
+ *
+ * The opener is the prefill leader until RUNNING was said, then the gateway. ENDING lasts until
+ * no byte of it moves: X said FENCED for the hand-over (or its ranks did, if X exited), and the last
+ * step that names it is done on all ranks, or those have left its epoch. Then the leases return and
+ * FENCED goes out; the record stays until the gateway has acknowledged the tokens.
+ *
+ * D1  END goes out once, when the attempt becomes ENDING; FENCED once, behind it.
+ * D2  an attempt holds leases from RESERVE until FENCED, or until the group reforms: then all are
+ *     in quarantine.
+ * D3  `known` tokens of the answer are published or given by the gateway; the device has been asked
+ *     for those before `planned`; known <= planned.
+ * D4  the youngest loses when pages run out, never the oldest.
+ */
+#ifndef ACTORS_DECODE_ATTEMPT_H
+#define ACTORS_DECODE_ATTEMPT_H
+
+#include "actors/decode/decode.h"
+#include "actors/group.h"
+#include "actors/request.h"
+#include "cache/pool.h"
+#include "runtime/base/chain.h"
+#include "runtime/base/map.h"
+
+enum { NONE, OPENING, LANDING, RUNNING, ENDING, ATTEMPT_STATES };
+enum { FORMING, READY, STOPPING, DECODE_STATES };
+enum { NIL = REQUEST_NIL };
+
+typedef struct {
+    request_link_t link;
+    uint64_t request;
+    uint32_t number; /* attempt number of its gateway */
+    uint8_t state;
+    bool alone;
+    bool open_due;     /* OPEN waits for credit */
+    bool x_open;       /* X owes FENCED */
+    bool handed;       /* RUNNING was said: the gateway is the opener */
+    bool opener_gone;  /* nobody hears END and FENCED */
+    bool gateway_gone; /* nobody hears TOKENS */
+    bool holds;        /* leases */
+    bool slot_open;    /* the device's slot: a CLOSE is due before the end */
+    bool wait_settle;  /* the group left its epoch, but not all ranks have */
+    bool fenced;       /* FENCED is out; only tokens are left */
+    bool suspect;
+    bool charge;
+    uint64_t x_ranks; /* X exited: ranks that may still copy for it */
+    actor_id_t prefill;
+    actor_id_t gateway;
+    actor_id_t transfer;
+    uint32_t cached_tokens;
+    request_t parameters;
+    uint32_t prompt_tokens;
+    uint32_t slot;
+    uint32_t page_count; /* pages_of(self, attempt) */
+    uint64_t last_seq;   /* of the last step that names it, in this epoch */
+    uint32_t position;   /* where the next RUN starts */
+    uint32_t given_run;  /* of `given`, those in a step already */
+    uint32_t planned;
+    uint32_t known;
+    uint32_t token_words; /* words of a token in `tokens` */
+    uint32_t first;       /* index of the first token in `tokens` */
+    uint32_t sent;        /* tokens before this index are in a TOKENS */
+    uint32_t acked;       /* and these are acknowledged */
+    uint64_t words;       /* reserved in the store */
+    chain_t given;        /* tokens that run without being drawn: forced ones, or prefill's first */
+    chain_t penalty;      /* the prompt, if the repetition penalty needs it */
+    chain_t tokens;       /* drawn, for the gateway */
+} attempt_t;
+
+/* A prefill group as a source of pages. */
+typedef struct {
+    actor_id_t leader;
+    uint64_t epoch; /* 0: none now */
+    uint32_t pool_count;
+    record_pool_t pools[RANKS_MAX]; /* names lie in `names` */
+    char names[RANKS_MAX][POOL_NAME_BYTES_MAX];
+    uint64_t asked; /* own ranks, as bits */
+    uint64_t mapped;
+    pair_state_t state;
+    char reason[REASON_BYTES_MAX];
+    message_pair_t said;
+    bool said_any;
+    bool room_owed;      /* it got BUSY */
+    uint64_t room_after; /* ROOM goes out when more than this has come free */
+} source_t;
+
+typedef struct {
+    actor_id_t id;
+    uint32_t context_tokens;
+    uint32_t chunk_tokens;
+    uint32_t pages_per_attempt;
+    uint32_t attempt_max;
+    uint16_t gateway_count;
+    uint16_t source_count;
+    uint16_t transfer_count;
+    actor_id_t gateway_first;
+    actor_id_t transfer_first;
+    bool stopping;
+    bool starving;        /* a running attempt waits for a page */
+    bool alone_in_flight; /* so nothing else is sent */
+    bool alone_last;      /* the last step was an alone one */
+    uint32_t end_token_count;
+    uint32_t end_tokens[EOS_TOKENS_MAX];
+    uint64_t came_free;                   /* counts everything that may make room */
+    uint64_t targets_said[INSTANCES_MAX]; /* epoch, by transfer */
+    incarnation_t copies_fenced[INSTANCES_MAX][RANKS_MAX];
+    source_t sources[INSTANCES_MAX];
+    decode_counts_t counts;
+    uint64_t words_max;
+    uint64_t words_reserved;
+    request_list_t live;
+    uint32_t free_first; /* linked by link.next */
+    size_t group_offset;
+    size_t pool_offset;
+    size_t map_offset;
+    size_t attempts_offset;
+    size_t pages_offset;
+    size_t store_offset;
+    size_t items_offset; /* room for one TOKENS */
+    size_t views_offset;
+    size_t words_offset;
+} decode_t;
+
+#define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
+#define AT_CONST(self, type, offset)                                                               \
+    ((const type *)(const void *)((const char *)(self) + (self)->offset))
+
+static inline group_t *group_of(decode_t *self)
+{
+    return AT(self, group_t, group_offset);
+}
+
+static inline pool_t *pool_of(decode_t *self)
+{
+    return AT(self, pool_t, pool_offset);
+}
+
+static inline chain_store_t *store_of(decode_t *self)
+{
+    return AT(self, chain_store_t, store_offset);
+}
+
+static inline attempt_t *attempts_of(decode_t *self)
+{
+    return AT(self, attempt_t, attempts_offset);
+}
+
+static inline uint32_t index_of(decode_t *self, const attempt_t *attempt)
+{
+    return (uint32_t)(attempt - attempts_of(self));
+}
+
+static inline page_t *pages_of(decode_t *self, const attempt_t *attempt)
+{
+    return AT(self, page_t, pages_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+}
+
+/* ---- attempt.c ---- */
+
+attempt_t *decode_find(decode_t *self, uint64_t request, uint32_t number);
+/* Why it cannot be taken now (BUSY), or NULL. */
+const char *decode_obstacle(decode_t *self, const message_reserve_t *m, const source_t *source);
+/* With all leases; decode_obstacle must be NULL. */
+attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t prefill);
+/* Says END, aborts at X, becomes ENDING, and goes if nothing is left. The attempt may be gone after. */
+void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const char *detail,
+                outbox_t *outbox);
+/* Lets an ENDING attempt go as far as it can. */
+void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox);
+void decode_settle_all(decode_t *self, outbox_t *outbox);
+/* A drawn token; ends the attempt if it is the last. */
+void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token, outbox_t *outbox);
+/* At least so many pages; false if the pool has no more. `*added` is how many came. */
+bool decode_grow(decode_t *self, attempt_t *attempt, uint32_t pages, uint32_t *added);
+/* The youngest loses its pages, if nobody is about to give some back anyway. */
+void decode_retract(decode_t *self, outbox_t *outbox);
+/* All leases are in quarantine, all steps forgotten. */
+void decode_lose(decode_t *self, attempt_t *attempt, const char *detail, outbox_t *outbox);
+
+/* ---- plan.c ---- */
+
+void decode_plan(void *arg, outbox_t *outbox);
+
+#endif

@@ -1,0 +1,702 @@
+/* decode.c - handlers and tables of the decode leader; attempt.h says how an attempt lives. */
+#include "actors/decode/decode.h"
+
+#include <string.h>
+
+#include "actors/decode/attempt.h"
+#include "runtime/base/log.h"
+
+static source_t *source_of(decode_t *self, actor_id_t leader)
+{
+    for (uint32_t i = 0; i < self->source_count; i++) {
+        if (self->sources[i].leader == leader)
+            return &self->sources[i];
+    }
+    return NULL;
+}
+
+/* ---- the group ------------------------------------------------------------------------------- */
+
+static void source_reset(source_t *source)
+{
+    source->asked = source->mapped = 0;
+    source->state = PAIR_UNTESTED;
+    source->reason[0] = '\0';
+}
+
+/* Everything that runs here is lost. `suspects`: what the steps not done name may be the cause. */
+static void reform(decode_t *self, const char *reason, bool suspects, outbox_t *outbox)
+{
+    group_t *group = group_of(self);
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t n = 0; n < group->in_flight && suspects; n++) {
+        const group_step_t *step = group_step(group, n);
+        const group_item_t *items = group_items(group, step);
+
+        for (uint32_t i = 0; i < step->item_count; i++) {
+            all[items[i].attempt].suspect = true;
+            all[items[i].attempt].charge = items[i].alone;
+        }
+    }
+    group_reform(group, reason, outbox);
+    pool_quarantine_all(pool_of(self), group_pool_epoch(group));
+    for (uint32_t i = 0; i < self->source_count; i++)
+        source_reset(&self->sources[i]);
+    self->alone_in_flight = self->alone_last = self->starving = false;
+    self->counts.reforms++;
+    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+        next = all[i].link.next;
+        decode_lose(self, &all[i], reason, outbox);
+    }
+    decode_settle_all(self, outbox);
+}
+
+static status_t on_rank_join(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+
+    if (group_rank_of(group_of(self), envelope->from) == UINT32_MAX)
+        return FAIL(STATUS_UNEXPECTED, "RANK_JOIN from %u, no rank of this group", envelope->from);
+    if (group_is_ready(group_of(self)))
+        reform(self, "a rank joined again", false, outbox);
+    group_join(group_of(self), envelope, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_quiesced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+
+    if (group_quiesced(group_of(self), envelope)) {
+        pool_quarantine_release(pool_of(self));
+        self->came_free++;
+    }
+    decode_settle_all(self, outbox);
+    return STATUS_OK;
+}
+
+static void finish_step(decode_t *self, const group_step_t *step, outbox_t *outbox)
+{
+    const group_item_t *items = group_items(group_of(self), step);
+    const group_token_t *tokens = group_tokens(group_of(self), step);
+
+    for (uint32_t i = 0; i < step->token_count; i++) {
+        attempt_t *attempt = &attempts_of(self)[items[tokens[i].item].attempt];
+
+        if (attempt->state == RUNNING)
+            decode_token(self, attempt, &tokens[i], outbox);
+    }
+}
+
+static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    group_t *group = group_of(self);
+    const char *reason = group_step_done(group, envelope);
+    const group_step_t *step;
+    bool retired = false;
+
+    if (reason) {
+        reform(self, reason, true, outbox);
+        return STATUS_OK;
+    }
+    while ((step = group_complete(group)) != NULL) {
+        finish_step(self, step, outbox);
+        group_retire(group);
+        self->alone_in_flight = false;
+        retired = true;
+    }
+    if (retired)
+        decode_settle_all(self, outbox);
+    return STATUS_OK;
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+static status_t on_pools(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_pools_t *m = envelope->body;
+    source_t *source = source_of(self, envelope->from);
+
+    (void)outbox;
+    if (!source || (m->epoch != 0 && m->pools.count == 0))
+        return FAIL(STATUS_UNEXPECTED, "POOLS from %u with %u pools", envelope->from,
+                    m->pools.count);
+    source_reset(source);
+    source->epoch = m->epoch;
+    source->pool_count = m->pools.count;
+    for (uint32_t i = 0; i < m->pools.count; i++) {
+        source->pools[i] = m->pools.data[i];
+        memcpy(source->names[i], m->pools.data[i].name.data, m->pools.data[i].name.count);
+        source->pools[i].name.data = NULL; /* set again when it is sent */
+    }
+    return STATUS_OK;
+}
+
+static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_peer_mapped_t *m = envelope->body;
+    group_t *group = group_of(self);
+    uint32_t rank = group_rank_of(group, envelope->from);
+    source_t *source = NULL;
+
+    (void)outbox;
+    for (uint32_t i = 0; i < self->source_count && rank != UINT32_MAX; i++) {
+        source_t *one = &self->sources[i];
+
+        if (one->epoch != 0 && (one->asked & UINT64_C(1) << rank) &&
+            one->pools[rank % one->pool_count].rank == m->rank &&
+            one->pools[rank % one->pool_count].incarnation == m->incarnation)
+            source = one;
+    }
+    if (!source)
+        return STATUS_OK; /* of an earlier life of that pool */
+    if (m->status != STATUS_OK) {
+        uint32_t bytes =
+            m->reason.count < REASON_BYTES_MAX - 1 ? m->reason.count : REASON_BYTES_MAX - 1;
+
+        source->state = PAIR_REFUSED;
+        memcpy(source->reason, m->reason.data, bytes);
+        source->reason[bytes] = '\0';
+        LOG(ERROR, "DECODE-PAIR-REFUSED rank=%u source=%u reason=\"%s\"", rank, m->rank,
+            source->reason);
+        return STATUS_OK;
+    }
+    source->mapped |= UINT64_C(1) << rank;
+    for (uint32_t i = 0; i < group->rank_count; i++) {
+        if (!(source->mapped & UINT64_C(1) << i))
+            return STATUS_OK;
+    }
+    if (source->state == PAIR_UNTESTED) {
+        source->state = PAIR_OK;
+        self->came_free++;
+    }
+    return STATUS_OK;
+}
+
+/* No copy of an exited transfer runs at this rank any more. */
+static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_copies_fenced_t *m = envelope->body;
+    uint32_t rank = group_rank_of(group_of(self), envelope->from);
+    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
+    attempt_t *all = attempts_of(self);
+
+    if (rank == UINT32_MAX || m->actor < self->transfer_first || transfer >= self->transfer_count)
+        return FAIL(STATUS_UNEXPECTED, "COPIES_FENCED of actor %u from %u", m->actor,
+                    envelope->from);
+    if (self->copies_fenced[transfer][rank] < m->incarnation)
+        self->copies_fenced[transfer][rank] = m->incarnation;
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        if (all[i].transfer == m->actor)
+            all[i].x_ranks &= ~(UINT64_C(1) << rank);
+    }
+    decode_settle_all(self, outbox);
+    return STATUS_OK;
+}
+
+/* ---- an attempt ------------------------------------------------------------------------------ */
+
+static const char *reason_to_refuse(const decode_t *self, const message_reserve_t *m)
+{
+    uint64_t total = (uint64_t)m->prompt_tokens + m->limits.output_tokens_max;
+    const group_t *group = AT_CONST(self, group_t, group_offset);
+
+    if (m->prompt_tokens == 0 || m->limits.output_tokens_max == 0)
+        return "prompt and answer have at least one token";
+    if (total > self->context_tokens || tokens_pages((uint32_t)total) > group->pages - 1)
+        return "prompt and answer need more pages than this group has";
+    if (m->forced.count > m->limits.output_tokens_max)
+        return "more tokens are forced than the answer may have";
+    if (m->sampling.bias_tokens.count != m->sampling.bias_values.count)
+        return "each biased token needs one value";
+    return NULL;
+}
+
+/* Nothing was opened, and nothing will be. */
+static void push_refusal(decode_t *self, const message_reserve_t *m, actor_id_t to,
+                         end_reason_t reason, const char *detail, outbox_t *outbox)
+{
+    message_end_t end = {.request = m->request, .attempt = m->attempt, .reason = (uint8_t)reason};
+    message_fenced_t fenced = {m->request, m->attempt};
+
+    end.token_count = m->forced.count;
+    end.detail = (text_view_t){detail, (uint32_t)strlen(detail)};
+    outbox_push(outbox, to, MESSAGE_end, &end);
+    outbox_push(outbox, to, MESSAGE_fenced, &fenced);
+    self->counts.opened++;
+    self->counts.ended++;
+    self->counts.fenced++;
+}
+
+static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_reserve_t *m = envelope->body;
+    source_t *source = source_of(self, envelope->from);
+    message_busy_t busy = {m->request, m->attempt};
+    const char *refusal = reason_to_refuse(self, m);
+
+    if (!source)
+        return FAIL(STATUS_UNEXPECTED, "RESERVE from %u, no prefill leader", envelope->from);
+    if (refusal) {
+        push_refusal(self, m, envelope->from, END_REFUSED, refusal, outbox);
+        return STATUS_OK;
+    }
+    if (self->stopping) {
+        push_refusal(self, m, envelope->from, END_LOST, "this decode group is stopping", outbox);
+        return STATUS_OK;
+    }
+    if (decode_obstacle(self, m, source) != NULL) {
+        source->room_owed = true;
+        source->room_after = self->came_free;
+        outbox_push(outbox, envelope->from, MESSAGE_busy, &busy);
+        return STATUS_OK;
+    }
+    decode_open(self, m, envelope->from);
+    return STATUS_OK;
+}
+
+static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_abort_t *m = envelope->body;
+    attempt_t *attempt = decode_find(self, m->request, m->attempt);
+
+    if (envelope->from != attempt->prefill && envelope->from != attempt->gateway)
+        return FAIL(STATUS_UNEXPECTED, "ABORT from %u, which did not open it", envelope->from);
+    decode_end(self, attempt, END_ABORTED, "", outbox);
+    return STATUS_OK;
+}
+
+static status_t on_opened(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_opened_t *m = envelope->body;
+    attempt_t *attempt = decode_find(self, m->request, m->attempt);
+    message_reserved_t reserved = {m->request, m->attempt};
+
+    if (envelope->from != attempt->transfer)
+        return FAIL(STATUS_UNEXPECTED, "OPENED from %u", envelope->from);
+    attempt->state = LANDING;
+    if (outbox_is_up(outbox, attempt->prefill))
+        outbox_push(outbox, attempt->prefill, MESSAGE_reserved, &reserved);
+    return STATUS_OK;
+}
+
+/* All of the prompt is on all ranks: decode owns it from here on. */
+static void start_running(decode_t *self, attempt_t *attempt, uint32_t first_token,
+                          outbox_t *outbox)
+{
+    message_running_t running = {attempt->request, attempt->number};
+
+    if (attempt->given.count == 0) {
+        chain_append(store_of(self), &attempt->given, &first_token, 1);
+        attempt->known = 1;
+    }
+    attempt->planned = attempt->first = attempt->sent = attempt->acked = attempt->known;
+    attempt->state = RUNNING;
+    attempt->handed = true;
+    attempt->opener_gone = attempt->gateway_gone;
+    if (outbox_is_up(outbox, attempt->prefill))
+        outbox_push(outbox, attempt->prefill, MESSAGE_running, &running);
+    if (attempt->gateway_gone)
+        decode_end(self, attempt, END_ABORTED, "the gateway is gone", outbox);
+    else if (attempt->known >= attempt->parameters.limits.output_tokens_max)
+        decode_end(self, attempt, END_LENGTH, "", outbox);
+}
+
+static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_landed_t *m = envelope->body;
+    attempt_t *attempt = decode_find(self, m->request, m->attempt);
+    uint32_t forced = m->first_token;
+
+    if (envelope->from != attempt->transfer)
+        return FAIL(STATUS_UNEXPECTED, "LANDED from %u", envelope->from);
+    if (m->failed) {
+        char detail[REASON_BYTES_MAX];
+        uint32_t bytes =
+            m->detail.count < sizeof(detail) - 1 ? m->detail.count : (uint32_t)sizeof(detail) - 1;
+
+        memcpy(detail, m->detail.data, bytes);
+        detail[bytes] = '\0';
+        decode_end(self, attempt, END_LOST, detail, outbox);
+        return STATUS_OK;
+    }
+    if (attempt->given.count > 0)
+        chain_read(store_of(self), &attempt->given, 0, 1, &forced);
+    if (forced != m->first_token) {
+        self->counts.differing++;
+        LOG(ERROR, "DECODE-REPLAY-DIFFERS request=%016llx attempt=%u",
+            (unsigned long long)m->request, m->attempt);
+        decode_end(self, attempt, END_REFUSED, "the replayed answer differs", outbox);
+        return STATUS_OK;
+    }
+    start_running(self, attempt, m->first_token, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_landed_early(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    const message_landed_t *m = envelope->body;
+
+    if (!m->failed)
+        return FAIL(STATUS_UNEXPECTED, "LANDED before OPENED");
+    return on_landed(arg, envelope, outbox);
+}
+
+static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_fenced_t *m = envelope->body;
+    attempt_t *attempt = decode_find(self, m->request, m->attempt);
+
+    if (envelope->from != attempt->transfer)
+        return FAIL(STATUS_UNEXPECTED, "FENCED from %u", envelope->from);
+    attempt->x_open = false;
+    if (attempt->state == ENDING)
+        decode_settle(self, attempt, outbox);
+    return STATUS_OK;
+}
+
+/* ---- peers and time -------------------------------------------------------------------------- */
+
+static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_joined_t *m = envelope->body;
+    source_t *source = source_of(self, m->actor);
+
+    (void)outbox;
+    group_report_forget(group_of(self), m->actor);
+    if (m->actor >= self->transfer_first && m->actor < self->transfer_first + self->transfer_count)
+        self->targets_said[m->actor - self->transfer_first] = 0;
+    if (source)
+        source->said_any = false;
+    return STATUS_OK;
+}
+
+/* Ranks that may still copy for a transfer that has exited. */
+static uint64_t ranks_copying(const decode_t *self, const message_exited_t *m)
+{
+    const group_t *group = AT_CONST(self, group_t, group_offset);
+    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
+    uint64_t ranks = 0;
+
+    for (uint32_t i = 0; i < group->rank_count; i++) {
+        if (group->ranks[i].incarnation != 0 && self->copies_fenced[transfer][i] < m->incarnation)
+            ranks |= UINT64_C(1) << i;
+    }
+    return ranks;
+}
+
+static void lose_opener(decode_t *self, attempt_t *attempt, actor_id_t actor, outbox_t *outbox)
+{
+    if (attempt->gateway == actor)
+        attempt->gateway_gone = true;
+    if ((attempt->handed ? attempt->gateway : attempt->prefill) != actor)
+        return;
+    attempt->opener_gone = true;
+    if (attempt->state == ENDING)
+        decode_settle(self, attempt, outbox);
+    else
+        decode_end(self, attempt, END_ABORTED, "its opener is gone", outbox);
+}
+
+static void lose_transfer(decode_t *self, attempt_t *attempt, const message_exited_t *m,
+                          outbox_t *outbox)
+{
+    if (attempt->transfer != m->actor)
+        return;
+    if (attempt->x_open)
+        attempt->x_ranks = ranks_copying(self, m);
+    attempt->x_open = false;
+    if (attempt->state == OPENING || attempt->state == LANDING)
+        decode_end(self, attempt, END_LOST, "the transfer exited", outbox);
+    else if (attempt->state == ENDING)
+        decode_settle(self, attempt, outbox);
+}
+
+static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_exited_t *m = envelope->body;
+    attempt_t *all = attempts_of(self);
+    source_t *source = source_of(self, m->actor);
+    bool ours =
+        m->cause == EXIT_CLEAN || m->cause == EXIT_KILLED_OUTSIDE || m->cause == EXIT_KILLED_BY_US;
+
+    if (group_exited(group_of(self), m->actor, m->incarnation))
+        reform(self, "a rank exited", !ours, outbox);
+    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+        bool is_transfer = all[i].transfer == m->actor;
+
+        next = all[i].link.next;
+        if (is_transfer)
+            lose_transfer(self, &all[i], m, outbox);
+        else
+            lose_opener(self, &all[i], m->actor, outbox);
+    }
+    if (source) {
+        source_reset(source);
+        source->epoch = 0;
+        source->room_owed = false;
+        source->said_any = false;
+    }
+    return STATUS_OK;
+}
+
+static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_tick_t *m = envelope->body;
+    const char *reason = group_tick(group_of(self), m->now_ms, outbox);
+
+    if (reason)
+        reform(self, reason, true, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+
+    (void)envelope;
+    (void)outbox;
+    self->stopping = true;
+    return STATUS_OK;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+#define ANY ACTOR_STATE_ANY
+#define ALL_STATES (BIT(DECODE_STATES) - 1)
+#define ENDS (BIT(ENDING) | BIT(NONE))
+
+static const char *const state_names[] = {"forming", "ready", "stopping"};
+static const char *const attempt_names[] = {"none", "opening", "landing", "running", "ending"};
+
+static const actor_rule_t rules[] = {
+    {ANY, MESSAGE_joined, on_joined, ALL_STATES},
+    {ANY, MESSAGE_exited, on_exited, ALL_STATES},
+    {ANY, MESSAGE_tick, on_tick, ALL_STATES},
+    {ANY, MESSAGE_stop, on_stop, BIT(STOPPING)},
+    {ANY, MESSAGE_rank_join, on_rank_join, ALL_STATES},
+    {ANY, MESSAGE_quiesced, on_quiesced, ALL_STATES},
+    {ANY, MESSAGE_step_done, on_step_done, ALL_STATES},
+    {ANY, MESSAGE_pools, on_pools, ALL_STATES},
+    {ANY, MESSAGE_peer_mapped, on_peer_mapped, ALL_STATES},
+    {ANY, MESSAGE_copies_fenced, on_copies_fenced, ALL_STATES},
+};
+
+static const actor_rule_t attempt_rules[] = {
+    {NONE, MESSAGE_reserve, on_reserve, BIT(NONE) | BIT(OPENING)},
+    {OPENING, MESSAGE_abort, on_abort, ENDS | BIT(OPENING)},
+    {LANDING, MESSAGE_abort, on_abort, ENDS | BIT(LANDING)},
+    {RUNNING, MESSAGE_abort, on_abort, ENDS | BIT(RUNNING)},
+    {OPENING, MESSAGE_opened, on_opened, BIT(LANDING) | BIT(OPENING)},
+    {OPENING, MESSAGE_landed, on_landed_early, ENDS | BIT(OPENING)},
+    {LANDING, MESSAGE_landed, on_landed, ENDS | BIT(RUNNING) | BIT(LANDING)},
+    {OPENING, MESSAGE_fenced, on_fenced, BIT(OPENING)},
+    {LANDING, MESSAGE_fenced, on_fenced, BIT(LANDING)},
+    {RUNNING, MESSAGE_fenced, on_fenced, BIT(RUNNING)},
+    {ENDING, MESSAGE_fenced, on_fenced, ENDS},
+};
+
+static const actor_refusal_t attempt_refusals[] = {
+    {ANY, MESSAGE_reserve, "it is open already"},
+    {NONE, MESSAGE_abort, "it has ended here before"},
+    {ENDING, MESSAGE_abort, "it ends already"},
+    {NONE, MESSAGE_opened, "it has ended here before"},
+    {LANDING, MESSAGE_opened, "it was opened before"},
+    {RUNNING, MESSAGE_opened, "it was opened before"},
+    {ENDING, MESSAGE_opened, "it ends; the ABORT is behind its OPEN"},
+    {NONE, MESSAGE_landed, "it has ended here before"},
+    {RUNNING, MESSAGE_landed, "it has landed before"},
+    {ENDING, MESSAGE_landed, "it ends; only FENCED is awaited"},
+    {NONE, MESSAGE_fenced, "it has ended here before"},
+};
+
+static uint8_t state_of(const void *arg)
+{
+    const decode_t *self = arg;
+
+    if (self->stopping)
+        return STOPPING;
+    return group_is_ready(AT_CONST(self, group_t, group_offset)) ? READY : FORMING;
+}
+
+static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
+{
+    const decode_t *self = arg;
+    uint32_t index = map_get(AT_CONST(self, map_t, map_offset), request, attempt);
+
+    return index == MAP_NONE ? NONE : AT_CONST(self, attempt_t, attempts_offset)[index].state;
+}
+
+const decode_counts_t *decode_counts(const void *arg)
+{
+    return &((const decode_t *)arg)->counts;
+}
+
+static void check_attempt(const decode_t *self, const attempt_t *attempt, uint32_t index)
+{
+    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
+    const group_t *group = AT_CONST(self, group_t, group_offset);
+
+    ASSERT(attempt->state != NONE);
+    ASSERT(attempt->holds || attempt->state == ENDING);
+    ASSERT(attempt->fenced ? attempt->state == ENDING && !attempt->holds : true);
+    ASSERT(pool_owned(pool, index) == (attempt->holds ? attempt->page_count + 1 : 0));
+    ASSERT(attempt->last_seq <= group->seq);
+    ASSERT(attempt->acked <= attempt->sent && attempt->sent <= attempt->known);
+    ASSERT(attempt->state != RUNNING || attempt->known <= attempt->planned);
+    ASSERT(attempt->given_run <= attempt->given.count);
+    ASSERT(attempt->state != OPENING || attempt->open_due || attempt->x_open);
+}
+
+static void check(const void *arg)
+{
+    const decode_t *self = arg;
+    const attempt_t *all = AT_CONST(self, attempt_t, attempts_offset);
+    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
+    uint32_t pages = 0;
+    uint64_t words = 0;
+
+    group_check(AT_CONST(self, group_t, group_offset));
+    pool_check(pool);
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        check_attempt(self, &all[i], i);
+        words += all[i].words;
+        pages += all[i].holds ? all[i].page_count : 0;
+    }
+    request_list_check(&self->live, all);
+    ASSERT(self->live.count == self->counts.live);
+    ASSERT(pages == self->counts.pages_held);
+    ASSERT(pages == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
+    ASSERT(words == self->words_reserved);
+    ASSERT(AT_CONST(self, map_t, map_offset)->count == self->live.count);
+}
+
+/* ---- birth ----------------------------------------------------------------------------------- */
+
+static size_t take(size_t *end, size_t bytes)
+{
+    size_t start = (*end + 63) & ~(size_t)63;
+
+    *end = start + bytes;
+    return start;
+}
+
+static uint64_t store_words(const decode_t *self, uint32_t slots)
+{
+    uint64_t words = (uint64_t)slots * self->context_tokens;
+    uint64_t least = (uint64_t)(5 + 2 * LOGPROBS_MAX) * self->context_tokens;
+
+    if (words > DECODE_STORE_WORDS)
+        words = DECODE_STORE_WORDS;
+    return words < least ? least : words;
+}
+
+static void unit_counts(const group_t *group, uint32_t counts[UNIT_COUNT])
+{
+    counts[UNIT_HISTORY] = group->pages;
+    counts[UNIT_BORDER] = group->borders;
+    counts[UNIT_SLOT] = group->slots;
+}
+
+/* Where everything lies; returns the size of the whole block. */
+static size_t lay_out(decode_t *self, const actor_birth_t *birth)
+{
+    const topology_t *topology = birth->topology;
+    const topology_actor_t *actor = &topology->actors[birth->id];
+    const topology_group_t *shape = topology_group(topology, TOPOLOGY_DECODE, actor->instance);
+    uint32_t counts[UNIT_COUNT];
+    size_t end = sizeof(*self);
+    group_t group;
+
+    group_init(&group, birth);
+    unit_counts(&group, counts);
+    self->context_tokens = topology->context_tokens;
+    self->chunk_tokens = shape->chunk_tokens;
+    self->pages_per_attempt = tokens_pages(topology->context_tokens) + 1;
+    self->attempt_max = 2 * shape->slots + 64;
+    self->words_max = store_words(self, shape->slots);
+    self->group_offset = take(&end, group_bytes(birth));
+    self->pool_offset = take(&end, pool_bytes(counts));
+    self->map_offset = take(&end, map_bytes(self->attempt_max));
+    self->attempts_offset = take(&end, sizeof(attempt_t) * self->attempt_max);
+    self->pages_offset = take(&end, sizeof(page_t) * shape->slots * self->pages_per_attempt);
+    self->items_offset = take(&end, sizeof(record_tokens_item_t) * TOKENS_ITEMS_MAX);
+    self->views_offset = take(&end, sizeof(record_token_t) * DECODE_MESSAGE_TOKENS);
+    self->words_offset =
+        take(&end, sizeof(uint32_t) * DECODE_MESSAGE_TOKENS * (3 + 2 * LOGPROBS_MAX));
+    self->store_offset = take(&end, chain_store_bytes(self->words_max, 3 * self->attempt_max));
+    return end;
+}
+
+static size_t bytes(const actor_birth_t *birth)
+{
+    decode_t layout = {0};
+
+    return lay_out(&layout, birth);
+}
+
+static void init_peers(decode_t *self, const topology_t *topology)
+{
+    self->gateway_count = topology->gateway_count;
+    self->gateway_first = topology_actor(topology, TOPOLOGY_GATEWAY, 0)->id;
+    self->transfer_count = topology->transfer_count;
+    self->transfer_first = topology_actor(topology, TOPOLOGY_TRANSFER, 0)->id;
+    self->source_count = topology->prefill_count;
+    for (uint16_t i = 0; i < topology->prefill_count; i++)
+        self->sources[i].leader = topology_actor(topology, TOPOLOGY_PREFILL, i)->id;
+}
+
+static status_t init(void *arg, const actor_birth_t *birth)
+{
+    decode_t *self = arg;
+    const leader_setup_t *setup = birth->setup;
+    uint32_t counts[UNIT_COUNT];
+    attempt_t *all;
+
+    self->id = birth->id;
+    lay_out(self, birth);
+    init_peers(self, birth->topology);
+    group_init(group_of(self), birth);
+    unit_counts(group_of(self), counts);
+    pool_init(pool_of(self), pool_bytes(counts), counts);
+    pool_quarantine_all(pool_of(self), group_pool_epoch(group_of(self)));
+    map_init(AT(self, map_t, map_offset), self->attempt_max);
+    chain_store_init(store_of(self), self->words_max, 3 * self->attempt_max);
+    if (setup) {
+        self->end_token_count = setup->end_token_count;
+        memcpy(self->end_tokens, setup->end_tokens, sizeof(self->end_tokens));
+    }
+    request_list_init(&self->live, sizeof(attempt_t));
+    self->free_first = 0;
+    all = attempts_of(self);
+    for (uint32_t i = 0; i < self->attempt_max; i++)
+        all[i].link.next = i + 1 < self->attempt_max ? i + 1 : NIL;
+    return STATUS_OK;
+}
+
+const actor_type_t decode_type = {
+    .kind = ACTOR_DECODE,
+    .state_bytes = sizeof(decode_t),
+    .bytes = bytes,
+    .init = init,
+    .plan = decode_plan,
+    .state = state_of,
+    .attempt_state = attempt_state_of,
+    .check = check,
+    .table = {state_names, DECODE_STATES, rules, COUNT_OF(rules), NULL, 0},
+    .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
+                 attempt_refusals, COUNT_OF(attempt_refusals)},
+};

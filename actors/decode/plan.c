@@ -1,0 +1,396 @@
+/* plan.c - what the decode leader sends of its own accord: steps, tokens, openings, facts. */
+#include <string.h>
+
+#include "actors/decode/attempt.h"
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static bool wants_run(const attempt_t *attempt)
+{
+    return attempt->state == RUNNING &&
+           (attempt->given_run < attempt->given.count ||
+            attempt->planned < attempt->parameters.limits.output_tokens_max);
+}
+
+static void set_pages(decode_t *self, const attempt_t *attempt, uint32_t first, uint32_t count,
+                      record_step_item_t *item)
+{
+    group_t *group = group_of(self);
+    uint32_t *words = group_words(group, count);
+    uint64_t *longs = group_longs(group, count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        page_t page = pages_of(self, attempt)[first + i];
+
+        words[i] = page.value;
+        longs[i] = leader_generation(pool_of(self), unit_page(page));
+    }
+    item->pages = (u32s_view_t){words, count};
+    item->generations = (u64s_view_t){longs, count};
+}
+
+static record_step_item_t *add_item(decode_t *self, attempt_t *attempt, device_item_kind_t kind)
+{
+    group_t *group = group_of(self);
+
+    attempt->last_seq = group->seq + 1;
+    return group_add(group, kind, attempt->slot, attempt->request, attempt->number,
+                     index_of(self, attempt), attempt->alone);
+}
+
+/* The device's slot takes over what the copies brought. */
+static void add_open(decode_t *self, attempt_t *attempt)
+{
+    record_step_item_t *item = add_item(self, attempt, DEVICE_OPEN);
+    uint32_t *penalty = group_words(group_of(self), attempt->penalty.count);
+
+    item->position = attempt->prompt_tokens;
+    item->sampling = request_sampling(&attempt->parameters);
+    item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
+    chain_read(store_of(self), &attempt->penalty, 0, attempt->penalty.count, penalty);
+    item->tokens = (u32s_view_t){penalty, attempt->penalty.count};
+    set_pages(self, attempt, 0, attempt->page_count, item);
+    attempt->slot_open = true;
+}
+
+/* Adds the next tokens of an attempt to the step; returns rows used, 0 if it must wait. */
+static uint32_t add_run(decode_t *self, attempt_t *attempt, uint32_t rows_max)
+{
+    group_t *group = group_of(self);
+    uint32_t left = attempt->given.count - attempt->given_run;
+    uint32_t count = left == 0 ? 1 : left < rows_max ? left : rows_max;
+    uint32_t pages = tokens_pages(attempt->position + count);
+    uint32_t words = count + attempt->penalty.count + pages + attempt->page_count;
+    uint32_t added = 0;
+    record_step_item_t *item;
+
+    if (!group_room(group, 3, words, pages + attempt->page_count))
+        return 0;
+    if (!decode_grow(self, attempt, pages, &added)) {
+        self->starving = true;
+        return 0;
+    }
+    if (!attempt->slot_open)
+        add_open(self, attempt);
+    else if (added > 0)
+        set_pages(self, attempt, attempt->page_count - added, added,
+                  add_item(self, attempt, DEVICE_EXTEND));
+    item = add_item(self, attempt, DEVICE_RUN);
+    item->position = attempt->position;
+    item->count = count;
+    if (left > 0) {
+        uint32_t *tokens = group_words(group, count);
+
+        chain_read(store_of(self), &attempt->given, attempt->given_run, count, tokens);
+        item->tokens = (u32s_view_t){tokens, count};
+        attempt->given_run += count;
+    }
+    item->sample = attempt->given_run == attempt->given.count;
+    attempt->position += count;
+    attempt->planned += item->sample;
+    return count;
+}
+
+static void add_closes(decode_t *self)
+{
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        if (all[i].state != ENDING || !all[i].slot_open || !group_room(group_of(self), 1, 0, 0))
+            continue;
+        add_item(self, &all[i], DEVICE_CLOSE);
+        all[i].slot_open = false;
+    }
+}
+
+/* First all that continue by one token, oldest first; then what is left of the budget to those that
+ * run given tokens. */
+static void add_runs(decode_t *self)
+{
+    attempt_t *all = attempts_of(self);
+    uint32_t rows = self->chunk_tokens;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = self->live.first; i != NIL && rows > 0; i = all[i].link.next) {
+            bool given = all[i].given_run < all[i].given.count;
+
+            if (wants_run(&all[i]) && !all[i].alone && given == (pass == 1))
+                rows -= add_run(self, &all[i], rows);
+        }
+    }
+}
+
+/* The suspect whose turn it is, and whether anybody else waits for a step. */
+static attempt_t *next_alone(decode_t *self, bool *others)
+{
+    attempt_t *all = attempts_of(self);
+    attempt_t *chosen = NULL;
+
+    *others = false;
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        if (all[i].state == ENDING && all[i].slot_open)
+            *others = true;
+        if (!wants_run(&all[i]))
+            continue;
+        if (!all[i].alone)
+            *others = true;
+        else if (!chosen || all[i].last_seq < chosen->last_seq)
+            chosen = &all[i];
+    }
+    return chosen;
+}
+
+/* False if nothing was sent. */
+static bool plan_step(decode_t *self, outbox_t *outbox)
+{
+    bool others;
+    attempt_t *alone = next_alone(self, &others);
+    bool is_alone = alone && (!others || !self->alone_last);
+
+    self->starving = false;
+    if (is_alone && group_of(self)->in_flight > 0)
+        return false; /* a step of its own, and no other one beside it */
+    if (is_alone) {
+        add_run(self, alone, self->chunk_tokens);
+    } else {
+        add_closes(self);
+        add_runs(self);
+    }
+    if (group_send(group_of(self), outbox) == 0)
+        return false;
+    self->alone_in_flight = self->alone_last = is_alone;
+    self->counts.steps++;
+    return true;
+}
+
+static void plan_steps(decode_t *self, outbox_t *outbox)
+{
+    uint64_t came_free;
+
+    do {
+        came_free = self->came_free;
+        while (!self->alone_in_flight && group_may_step(group_of(self), outbox) &&
+               plan_step(self, outbox))
+            ;
+        if (self->starving)
+            decode_retract(self, outbox);
+    } while (self->came_free != came_free);
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* What the gateway has acknowledged needs no memory. */
+static void acknowledge(decode_t *self, attempt_t *attempt, outbox_t *outbox)
+{
+    attempt->acked = attempt->sent;
+    if (attempt->acked == attempt->known && attempt->tokens.count > 0) {
+        chain_clear(store_of(self), &attempt->tokens);
+        attempt->first = attempt->known;
+    }
+    if (attempt->state == ENDING)
+        decode_settle(self, attempt, outbox);
+}
+
+static void view_token(decode_t *self, attempt_t *attempt, uint32_t index, record_token_t *token,
+                       uint32_t *words)
+{
+    chain_read(store_of(self), &attempt->tokens, (index - attempt->first) * attempt->token_words,
+               attempt->token_words, words);
+    *token = (record_token_t){.token = words[0]};
+    if (attempt->token_words == 1)
+        return;
+    memcpy(&token->logprob, &words[1], sizeof(float));
+    token->top_tokens = (u32s_view_t){&words[3], words[2]};
+    token->top_logprobs =
+        (f32s_view_t){(const float *)(const void *)&words[3 + words[2]], words[2]};
+}
+
+static uint32_t collect_tokens(decode_t *self, actor_id_t gateway)
+{
+    attempt_t *all = attempts_of(self);
+    record_tokens_item_t *items = AT(self, record_tokens_item_t, items_offset);
+    record_token_t *views = AT(self, record_token_t, views_offset);
+    uint32_t *words = AT(self, uint32_t, words_offset);
+    uint32_t item_count = 0, used = 0;
+
+    for (uint32_t i = self->live.first; i != NIL && used < DECODE_MESSAGE_TOKENS;
+         i = all[i].link.next) {
+        attempt_t *attempt = &all[i];
+        uint32_t count = attempt->known - attempt->sent;
+
+        if (attempt->gateway != gateway || attempt->gateway_gone || attempt->tokens.count == 0 ||
+            count == 0 || item_count == TOKENS_ITEMS_MAX)
+            continue;
+        if (count > DECODE_MESSAGE_TOKENS - used)
+            count = DECODE_MESSAGE_TOKENS - used;
+        for (uint32_t n = 0; n < count; n++) {
+            view_token(self, attempt, attempt->sent + n, &views[used + n], words);
+            words += attempt->token_words;
+        }
+        items[item_count] = (record_tokens_item_t){
+            .request = attempt->request, .attempt = attempt->number, .first = attempt->sent};
+        items[item_count].tokens.data = &views[used];
+        items[item_count].tokens.count = count;
+        item_count++;
+        used += count;
+        attempt->sent += count;
+    }
+    return item_count;
+}
+
+static void plan_tokens(decode_t *self, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+    record_tokens_item_t *items = AT(self, record_tokens_item_t, items_offset);
+
+    for (uint32_t g = 0; g < self->gateway_count; g++) {
+        actor_id_t gateway = (actor_id_t)(self->gateway_first + g);
+        message_tokens_t message = {0};
+
+        if (!outbox_may_send(outbox, gateway, MESSAGE_tokens))
+            continue;
+        for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+            next = all[i].link.next;
+            if (all[i].gateway == gateway && all[i].sent > all[i].acked)
+                acknowledge(self, &all[i], outbox);
+        }
+        message.items.data = items;
+        message.items.count = collect_tokens(self, gateway);
+        if (message.items.count > 0)
+            outbox_push(outbox, gateway, MESSAGE_tokens, &message);
+    }
+}
+
+/* ---- openings and facts ---------------------------------------------------------------------- */
+
+static void push_open(decode_t *self, attempt_t *attempt, outbox_t *outbox)
+{
+    group_t *group = group_of(self);
+    uint32_t count = tokens_pages(attempt->prompt_tokens);
+    record_step_item_t lists = {0};
+    message_open_t open = {
+        .request = attempt->request,
+        .attempt = attempt->number,
+        .prefill = attempt->prefill,
+        .slot = attempt->slot,
+        .slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot))),
+        .epoch = group->epoch,
+    };
+
+    set_pages(self, attempt, 0, count, &lists);
+    open.pages = lists.pages;
+    open.generations = lists.generations;
+    outbox_push(outbox, attempt->transfer, MESSAGE_open, &open);
+    group_drop(group);
+    attempt->open_due = false;
+    attempt->x_open = true;
+}
+
+static void plan_open(decode_t *self, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        if (all[i].open_due && outbox_may_send(outbox, all[i].transfer, MESSAGE_open))
+            push_open(self, &all[i], outbox);
+    }
+}
+
+/* Each own rank maps the pool of the source rank it will read from, and tests it. */
+static void plan_mapping(decode_t *self, source_t *source, outbox_t *outbox)
+{
+    const group_t *group = group_of(self);
+
+    for (uint32_t i = 0; i < group->rank_count && source->epoch != 0; i++) {
+        actor_id_t rank = (actor_id_t)(self->id + 1 + i);
+        message_peer_pool_t peer = {.pool = source->pools[i % source->pool_count]};
+
+        if ((source->asked & UINT64_C(1) << i) || !outbox_may_send(outbox, rank, MESSAGE_peer_pool))
+            continue;
+        peer.pool.name.data = source->names[i % source->pool_count];
+        outbox_push(outbox, rank, MESSAGE_peer_pool, &peer);
+        source->asked |= UINT64_C(1) << i;
+    }
+}
+
+static void plan_source(decode_t *self, source_t *source, outbox_t *outbox)
+{
+    const group_t *group = group_of(self);
+    message_pair_t pair = {
+        .source_epoch = source->epoch,
+        .target_epoch = group->epoch,
+        .state = (uint8_t)source->state,
+        .reason = {source->reason, (uint32_t)strlen(source->reason)},
+    };
+    message_room_t room = {0};
+    bool news = !source->said_any || pair.source_epoch != source->said.source_epoch ||
+                pair.target_epoch != source->said.target_epoch || pair.state != source->said.state;
+
+    if (group_is_ready(group))
+        plan_mapping(self, source, outbox);
+    if (news && outbox_may_send(outbox, source->leader, MESSAGE_pair)) {
+        outbox_push(outbox, source->leader, MESSAGE_pair, &pair);
+        source->said = pair;
+        source->said.reason = (text_view_t){0};
+        source->said_any = true;
+    }
+    if (source->room_owed && self->came_free > source->room_after && source->state == PAIR_OK &&
+        group_is_ready(group) && !self->starving &&
+        outbox_may_send(outbox, source->leader, MESSAGE_room)) {
+        outbox_push(outbox, source->leader, MESSAGE_room, &room);
+        source->room_owed = false;
+    }
+}
+
+static void plan_targets(decode_t *self, outbox_t *outbox)
+{
+    const group_t *group = group_of(self);
+    record_pool_t pools[RANKS_MAX];
+    message_targets_t targets = {.epoch = group->epoch};
+
+    targets.pools.data = pools;
+    targets.pools.count = group_pools(group, pools);
+    for (uint32_t i = 0; i < self->transfer_count && group_is_ready(group); i++) {
+        actor_id_t transfer = (actor_id_t)(self->transfer_first + i);
+
+        if (self->targets_said[i] == group->epoch ||
+            !outbox_may_send(outbox, transfer, MESSAGE_targets))
+            continue;
+        outbox_push(outbox, transfer, MESSAGE_targets, &targets);
+        self->targets_said[i] = group->epoch;
+    }
+}
+
+static void plan_report(decode_t *self, outbox_t *outbox)
+{
+    const attempt_t *all = attempts_of(self);
+    group_t *group = group_of(self);
+    message_instance_t now = {
+        .ready = group_is_ready(group) && !self->stopping,
+        .epoch = group->epoch,
+        .pages = group->pages - 1, /* without the test page */
+        .pages_free = pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE),
+        .slots = group->slots,
+        .slots_free = pool_count(pool_of(self), UNIT_SLOT, POOL_FREE),
+        .opened = self->counts.opened,
+    };
+
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        now.queued += all[i].state == OPENING || all[i].state == LANDING;
+        now.running += all[i].state == RUNNING;
+    }
+    group_report(group, &now, outbox);
+}
+
+void decode_plan(void *arg, outbox_t *outbox)
+{
+    decode_t *self = arg;
+
+    plan_targets(self, outbox);
+    plan_open(self, outbox);
+    plan_steps(self, outbox);
+    plan_tokens(self, outbox);
+    for (uint32_t i = 0; i < self->source_count; i++)
+        plan_source(self, &self->sources[i], outbox);
+    plan_report(self, outbox);
+}

@@ -1,0 +1,201 @@
+/* attempt.h - an attempt at the prefill leader, and the leader's state around it. Private to this folder.
+ *
+ *   SUBMIT ──> QUEUED ──pages leased, RESERVE──> RESERVING ──RESERVED──> PREFILLING ──last chunk sent──> HANDING
+ *                ^                                   │                                                     │
+ *                └──────────BUSY of decode───────────┘                                          RUNNING of decode
+ *   any of them ──ABORT, END of decode, lost, answered by its first token──> ENDING <──────────────────────┘
+ *   ENDING ──> NONE
+ *
+ * ENDING lasts until no byte of it moves: decode said FENCED or runs it, X said FENCED if it took a piece, and
+ * the last step that names it is done on all ranks, or those have left its epoch. Then the leases return and
+ * FENCED goes to the gateway; the record stays until the gateway has acknowledged the first token.
+ *
+ * P1  END goes out once, or never if decode said RUNNING first; FENCED goes out once.
+ * P2  pages are leased all or none, oldest first; pages of the cached prefix are shared and never written.
+ * P3  a unit is named to X only when all ranks agree on its digest, and only after decode said RESERVED.
+ * P4  `done` <= `position` <= the prompt: tokens complete on all ranks, tokens in steps sent.
+ */
+#ifndef ACTORS_PREFILL_ATTEMPT_H
+#define ACTORS_PREFILL_ATTEMPT_H
+
+#include "actors/group.h"
+#include "actors/prefill/prefill.h"
+#include "actors/request.h"
+#include "cache/pool.h"
+#include "cache/prefix.h"
+#include "runtime/base/chain.h"
+#include "runtime/base/map.h"
+
+enum { NONE, QUEUED, RESERVING, PREFILLING, HANDING, ENDING, ATTEMPT_STATES };
+enum { FORMING, READY, STOPPING, PREFILL_STATES };
+enum { NIL = REQUEST_NIL };
+
+typedef struct {
+    request_link_t link;
+    uint64_t request;
+    uint32_t number; /* attempt number of its gateway */
+    uint8_t state;
+    bool alone;
+    bool holds;        /* leases */
+    bool slot_open;    /* the device's slot: a CLOSE is due before the end */
+    bool wait_settle;  /* the group left its epoch, but not all ranks have */
+    bool decode_open;  /* decode owes FENCED or RUNNING */
+    bool handed;       /* decode runs it */
+    bool gateway_gone; /* nobody hears END, FENCED and TOKENS */
+    bool fenced;       /* FENCED is out; only the token is left */
+    bool suspect;
+    bool charge;
+    bool loading;       /* a reference on `border` is held until its LOAD is done */
+    bool private_pages; /* an equal page stands in the index: the rest stays this attempt's own */
+    bool kv_stop;       /* X dropped a piece, or the last one is out */
+    bool x_fenced;
+    bool x_gone; /* decode's FENCED stands for X's */
+    bool token_known;
+    bool token_due; /* it is published from here: nothing was forced */
+    bool token_sent;
+    bool token_acked;
+    actor_id_t gateway;
+    actor_id_t decode;
+    actor_id_t transfer;
+    uint64_t salt;
+    request_t parameters;
+    uint32_t prompt_tokens;
+    uint32_t slot;
+    uint32_t page_count;   /* pages_of(self, attempt) */
+    uint32_t shared_count; /* of these, the first so many are in the index, with our reference */
+    uint32_t cached_tokens;
+    border_t border; /* where the cached prefix ends */
+    uint32_t position;
+    uint32_t done;
+    uint64_t last_seq; /* of the last step that names it, in this epoch */
+    uint32_t pieces_sent;
+    uint32_t pieces_answered;
+    uint32_t pieces_taken;
+    uint32_t units_sent; /* pages */
+    group_token_t token;
+    chain_t prompt;
+    chain_t forced;
+} attempt_t;
+
+/* A decode group as a target. */
+typedef struct {
+    actor_id_t leader;
+    uint64_t source_epoch;
+    pair_state_t state;
+    bool blocked;        /* it was BUSY: nothing goes there until ROOM */
+    uint64_t pools_said; /* epoch */
+} target_t;
+
+typedef struct {
+    actor_id_t id;
+    uint32_t context_tokens;
+    uint32_t chunk_tokens;
+    uint32_t border_every;
+    uint32_t pages_per_attempt;
+    uint16_t gateway_count;
+    uint16_t target_count;
+    uint16_t transfer_count;
+    actor_id_t gateway_first;
+    actor_id_t transfer_first;
+    bool stopping;
+    bool alone_in_flight;
+    bool alone_last;
+    uint32_t end_token_count;
+    uint32_t end_tokens[EOS_TOKENS_MAX];
+    uint64_t came_free;    /* counts everything that may make room */
+    uint64_t lease_failed; /* came_free when the oldest got no pages; 0: it was not so */
+    uint64_t sources_said[INSTANCES_MAX]; /* epoch, by transfer */
+    target_t targets[INSTANCES_MAX];
+    prefill_counts_t counts;
+    uint64_t words_max;
+    request_list_t live;
+    uint32_t free_first; /* linked by link.next */
+    size_t group_offset;
+    size_t pool_offset;
+    size_t prefix_offset;
+    size_t map_offset;
+    size_t attempts_offset;
+    size_t pages_offset;        /* by slot */
+    size_t borders_offset;      /* by slot and ordinal: leased, not yet in the index */
+    size_t page_digests_offset; /* by page */
+    size_t slot_digests_offset; /* by slot */
+    size_t store_offset;
+    size_t words_offset; /* room for a prompt and forced tokens */
+} prefill_t;
+
+#define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
+#define AT_CONST(self, type, offset)                                                               \
+    ((const type *)(const void *)((const char *)(self) + (self)->offset))
+
+static inline group_t *group_of(prefill_t *self)
+{
+    return AT(self, group_t, group_offset);
+}
+
+static inline pool_t *pool_of(prefill_t *self)
+{
+    return AT(self, pool_t, pool_offset);
+}
+
+static inline prefix_t *prefix_of(prefill_t *self)
+{
+    return AT(self, prefix_t, prefix_offset);
+}
+
+static inline chain_store_t *store_of(prefill_t *self)
+{
+    return AT(self, chain_store_t, store_offset);
+}
+
+static inline attempt_t *attempts_of(prefill_t *self)
+{
+    return AT(self, attempt_t, attempts_offset);
+}
+
+static inline uint32_t index_of(prefill_t *self, const attempt_t *attempt)
+{
+    return (uint32_t)(attempt - attempts_of(self));
+}
+
+static inline page_t *pages_of(prefill_t *self, const attempt_t *attempt)
+{
+    return AT(self, page_t, pages_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+}
+
+static inline uint32_t *borders_of(prefill_t *self, const attempt_t *attempt)
+{
+    return AT(self, uint32_t, borders_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+}
+
+target_t *prefill_target(prefill_t *self, actor_id_t leader);
+
+/* ---- attempt.c ---- */
+
+attempt_t *prefill_find(prefill_t *self, uint64_t request, uint32_t number);
+/* NULL: no room. */
+attempt_t *prefill_open(prefill_t *self, const message_submit_t *m, actor_id_t gateway);
+/* A slot, the cached prefix, and pages for the rest of the prompt; false: nothing was taken. */
+bool prefill_lease(prefill_t *self, attempt_t *attempt);
+/* Back to the queue. */
+void prefill_unlease(prefill_t *self, attempt_t *attempt);
+/* Says END, aborts at decode if `abort`, becomes ENDING, and goes if nothing is left. */
+void prefill_end(prefill_t *self, attempt_t *attempt, end_reason_t reason, const char *detail,
+                 bool abort, outbox_t *outbox);
+/* Decode runs it: END is decode's. */
+void prefill_hand_over(prefill_t *self, attempt_t *attempt, outbox_t *outbox);
+/* Lets an ENDING attempt go as far as it can. */
+void prefill_settle(prefill_t *self, attempt_t *attempt, outbox_t *outbox);
+void prefill_settle_all(prefill_t *self, outbox_t *outbox);
+/* Tokens up to `done` are complete on all ranks: their pages go to the index. */
+void prefill_progress(prefill_t *self, attempt_t *attempt, uint32_t done);
+/* The first token; publishes it, or holds it to the forced one. */
+void prefill_token(prefill_t *self, attempt_t *attempt, const group_token_t *token,
+                   outbox_t *outbox);
+/* All leases are in quarantine, all steps forgotten. */
+void prefill_lose(prefill_t *self, attempt_t *attempt, const char *detail, outbox_t *outbox);
+
+/* ---- plan.c ---- */
+
+void prefill_plan(void *arg, outbox_t *outbox);
+
+#endif

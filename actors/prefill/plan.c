@@ -1,0 +1,438 @@
+/* plan.c - what the prefill leader sends of its own accord: openings, steps, pieces, tokens, facts. */
+#include <string.h>
+
+#include "actors/prefill/attempt.h"
+
+/* ---- openings -------------------------------------------------------------------------------- */
+
+static void push_reserve(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
+{
+    uint32_t *words = AT(self, uint32_t, words_offset);
+    uint32_t *prompt = words + attempt->forced.count;
+    message_reserve_t reserve = {
+        .request = attempt->request,
+        .attempt = attempt->number,
+        .seniority = attempt->link.seniority,
+        .gateway = attempt->gateway,
+        .transfer = attempt->transfer,
+        .alone = attempt->alone,
+        .prompt_tokens = attempt->prompt_tokens,
+        .forced = {words, attempt->forced.count},
+        .sampling = request_sampling(&attempt->parameters),
+        .limits = request_limits(&attempt->parameters),
+        .cached_tokens = attempt->cached_tokens,
+    };
+
+    chain_read(store_of(self), &attempt->forced, 0, attempt->forced.count, words);
+    if (request_has_penalty(&attempt->parameters)) {
+        chain_read(store_of(self), &attempt->prompt, 0, attempt->prompt_tokens, prompt);
+        reserve.penalty_prompt = (u32s_view_t){prompt, attempt->prompt_tokens};
+    }
+    outbox_push(outbox, attempt->decode, MESSAGE_reserve, &reserve);
+    attempt->decode_open = true;
+    attempt->state = RESERVING;
+    self->counts.prompt_tokens += attempt->prompt_tokens;
+    self->counts.cached_tokens += attempt->cached_tokens;
+}
+
+/* Oldest first; who gets no pages holds up all younger ones, so that it gets them one day. */
+static void plan_openings(prefill_t *self, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+    uint64_t epoch = group_of(self)->epoch;
+
+    if (!group_is_ready(group_of(self)))
+        return;
+    if (self->lease_failed != 0 && self->lease_failed == self->came_free)
+        return;
+    self->lease_failed = 0;
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        const target_t *target;
+
+        if (all[i].state != QUEUED)
+            continue;
+        target = prefill_target(self, all[i].decode);
+        if (target->state != PAIR_OK || target->source_epoch != epoch || target->blocked ||
+            !outbox_may_send(outbox, all[i].decode, MESSAGE_reserve))
+            continue;
+        if (!prefill_lease(self, &all[i])) {
+            self->lease_failed = self->came_free;
+            return;
+        }
+        push_reserve(self, &all[i], outbox);
+    }
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static record_step_item_t *add_item(prefill_t *self, attempt_t *attempt, device_item_kind_t kind)
+{
+    group_t *group = group_of(self);
+
+    attempt->last_seq = group->seq + 1;
+    return group_add(group, kind, attempt->slot, attempt->request, attempt->number,
+                     index_of(self, attempt), attempt->alone);
+}
+
+static void add_open(prefill_t *self, attempt_t *attempt)
+{
+    group_t *group = group_of(self);
+    record_step_item_t *item = add_item(self, attempt, DEVICE_OPEN);
+    uint32_t *words = group_words(group, attempt->page_count);
+    uint64_t *longs = group_longs(group, attempt->page_count);
+
+    for (uint32_t i = 0; i < attempt->page_count; i++) {
+        page_t page = pages_of(self, attempt)[i];
+
+        words[i] = page.value;
+        longs[i] = leader_generation(pool_of(self), unit_page(page));
+    }
+    item->pages = (u32s_view_t){words, attempt->page_count};
+    item->generations = (u64s_view_t){longs, attempt->page_count};
+    item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
+    item->sampling = request_sampling(&attempt->parameters);
+    if (request_has_penalty(&attempt->parameters)) {
+        uint32_t *prompt = group_words(group, attempt->prompt_tokens);
+
+        chain_read(store_of(self), &attempt->prompt, 0, attempt->prompt_tokens, prompt);
+        item->tokens = (u32s_view_t){prompt, attempt->prompt_tokens};
+    }
+    attempt->slot_open = true;
+    if (attempt->cached_tokens == 0)
+        return;
+    item = add_item(self, attempt, DEVICE_LOAD);
+    item->position = attempt->cached_tokens;
+    item->border = attempt->border.value;
+}
+
+static bool wants_border(const prefill_t *self, const attempt_t *attempt, uint32_t ordinal)
+{
+    return ordinal + 1 == attempt->prompt_tokens / PAGE_TOKENS ||
+           (self->border_every > 0 && (ordinal + 1) % self->border_every == 0);
+}
+
+/* Borders of the pages that end in this run, as far as there are places. */
+static void set_borders(prefill_t *self, attempt_t *attempt, record_step_item_t *item)
+{
+    uint32_t owner = index_of(self, attempt);
+    uint32_t *pages = group_words(group_of(self), BORDERS_PER_RUN_MAX);
+    uint32_t *targets = group_words(group_of(self), BORDERS_PER_RUN_MAX);
+    uint64_t *generations = group_longs(group_of(self), BORDERS_PER_RUN_MAX);
+    uint32_t last = (item->position + item->count) / PAGE_TOKENS;
+    uint32_t count = 0;
+
+    for (uint32_t i = item->position / PAGE_TOKENS; i < last && count < BORDERS_PER_RUN_MAX; i++) {
+        border_t border;
+
+        if (!wants_border(self, attempt, i) || attempt->private_pages)
+            continue;
+        if (pool_count(pool_of(self), UNIT_BORDER, POOL_FREE) == 0)
+            prefix_evict_borders(prefix_of(self), pool_of(self), 1);
+        if (pool_lease_border(pool_of(self), owner, &border) != STATUS_OK)
+            break;
+        borders_of(self, attempt)[i] = border.value;
+        pages[count] = i;
+        targets[count] = border.value;
+        generations[count] = leader_generation(pool_of(self), unit_border(border));
+        count++;
+    }
+    item->border_pages = (u32s_view_t){pages, count};
+    item->border_targets = (u32s_view_t){targets, count};
+    item->border_generations = (u64s_view_t){generations, count};
+}
+
+/* Adds the next chunk to the step; returns rows used, 0 if it must wait. */
+static uint32_t add_run(prefill_t *self, attempt_t *attempt, uint32_t rows_max)
+{
+    group_t *group = group_of(self);
+    uint32_t left = attempt->prompt_tokens - attempt->position;
+    uint32_t count = left < rows_max ? left : rows_max;
+    uint32_t opening = attempt->slot_open ? 0 : attempt->page_count;
+    uint32_t penalty = request_has_penalty(&attempt->parameters) ? attempt->prompt_tokens : 0;
+    record_step_item_t *item;
+    uint32_t *tokens;
+
+    if (!group_room(group, 4, count + opening + penalty + 2 * BORDERS_PER_RUN_MAX,
+                    opening + BORDERS_PER_RUN_MAX))
+        return 0;
+    if (!attempt->slot_open)
+        add_open(self, attempt);
+    item = add_item(self, attempt, DEVICE_RUN);
+    tokens = group_words(group, count);
+    chain_read(store_of(self), &attempt->prompt, attempt->position, count, tokens);
+    item->position = attempt->position;
+    item->count = count;
+    item->tokens = (u32s_view_t){tokens, count};
+    item->sample = item->tail = count == left;
+    set_borders(self, attempt, item);
+    attempt->position += count;
+    if (count == left) {
+        /* The slot's bytes stay until its lease returns; the device needs to know nothing more. */
+        add_item(self, attempt, DEVICE_CLOSE);
+        attempt->slot_open = false;
+        attempt->state = HANDING;
+    }
+    return count;
+}
+
+static bool wants_close(const attempt_t *attempt)
+{
+    return attempt->state == ENDING && attempt->slot_open;
+}
+
+static void add_all(prefill_t *self)
+{
+    attempt_t *all = attempts_of(self);
+    uint32_t rows = self->chunk_tokens;
+
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        if (!wants_close(&all[i]) || !group_room(group_of(self), 1, 0, 0))
+            continue;
+        add_item(self, &all[i], DEVICE_CLOSE);
+        all[i].slot_open = false;
+    }
+    for (uint32_t i = self->live.first; i != NIL && rows > 0; i = all[i].link.next) {
+        if (all[i].state == PREFILLING && !all[i].alone)
+            rows -= add_run(self, &all[i], rows);
+    }
+}
+
+/* The suspect whose turn it is, and whether anybody else waits for a step. */
+static attempt_t *next_alone(prefill_t *self, bool *others)
+{
+    attempt_t *all = attempts_of(self);
+    attempt_t *chosen = NULL;
+
+    *others = false;
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        if (wants_close(&all[i]) || (all[i].state == PREFILLING && !all[i].alone))
+            *others = true;
+        else if (all[i].state == PREFILLING && (!chosen || all[i].last_seq < chosen->last_seq))
+            chosen = &all[i];
+    }
+    return chosen;
+}
+
+/* False if nothing was sent. */
+static bool plan_step(prefill_t *self, outbox_t *outbox)
+{
+    bool others;
+    attempt_t *alone = next_alone(self, &others);
+    bool is_alone = alone && (!others || !self->alone_last);
+
+    if (is_alone && group_of(self)->in_flight > 0)
+        return false; /* a step of its own, and no other one beside it */
+    if (is_alone)
+        add_run(self, alone, self->chunk_tokens);
+    else
+        add_all(self);
+    if (group_send(group_of(self), outbox) == 0)
+        return false;
+    self->alone_in_flight = self->alone_last = is_alone;
+    self->counts.steps++;
+    return true;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static record_unit_t history_unit(prefill_t *self, const attempt_t *attempt, uint32_t ordinal)
+{
+    page_t page = pages_of(self, attempt)[ordinal];
+    uint32_t rows = attempt->done - ordinal * PAGE_TOKENS;
+
+    return (record_unit_t){
+        .unit = UNIT_HISTORY,
+        .index = page.value,
+        .generation = leader_generation(pool_of(self), unit_page(page)),
+        .digest = AT(self, uint64_t, page_digests_offset)[page.value],
+        .rows = rows < PAGE_TOKENS ? rows : PAGE_TOKENS,
+    };
+}
+
+static record_unit_t slot_unit(prefill_t *self, const attempt_t *attempt)
+{
+    return (record_unit_t){
+        .unit = UNIT_SLOT,
+        .index = attempt->slot,
+        .generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot))),
+        .digest = AT(self, uint64_t, slot_digests_offset)[attempt->slot],
+    };
+}
+
+/* Pages that all ranks agree on, and behind the last one the slot. False: nothing to send. */
+static bool plan_piece(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
+{
+    record_unit_t units[KV_UNITS_MAX];
+    bool whole = attempt->token_known;
+    uint32_t end = whole ? attempt->page_count : attempt->done / PAGE_TOKENS;
+    uint32_t count = end - attempt->units_sent;
+    message_kv_ready_t piece = {
+        .request = attempt->request,
+        .attempt = attempt->number,
+        .decode = attempt->decode,
+        .source_epoch = group_of(self)->epoch,
+        .piece = attempt->pieces_sent,
+        .first_page = attempt->units_sent,
+        .first_token = attempt->token.token,
+    };
+
+    if (attempt->kv_stop || (count == 0 && !whole) ||
+        !outbox_may_send(outbox, attempt->transfer, MESSAGE_kv_ready))
+        return false;
+    if (count > KV_UNITS_MAX - 1)
+        count = KV_UNITS_MAX - 1;
+    for (uint32_t i = 0; i < count; i++)
+        units[i] = history_unit(self, attempt, attempt->units_sent + i);
+    piece.last = whole && attempt->units_sent + count == end;
+    if (piece.last)
+        units[count] = slot_unit(self, attempt);
+    piece.units.data = units;
+    piece.units.count = count + piece.last;
+    outbox_push(outbox, attempt->transfer, MESSAGE_kv_ready, &piece);
+    attempt->units_sent += count;
+    attempt->pieces_sent++;
+    attempt->kv_stop = piece.last != 0;
+    return true;
+}
+
+static void plan_pieces(prefill_t *self, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        if (all[i].state != PREFILLING && all[i].state != HANDING)
+            continue;
+        while (plan_piece(self, &all[i], outbox))
+            ;
+    }
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+static void push_tokens(prefill_t *self, actor_id_t gateway, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+    record_tokens_item_t items[PREFILL_ATTEMPTS_MAX];
+    record_token_t tokens[PREFILL_ATTEMPTS_MAX];
+    message_tokens_t message = {0};
+
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        uint32_t n = message.items.count;
+
+        if (all[i].gateway != gateway || all[i].gateway_gone || !all[i].token_due ||
+            all[i].token_sent || all[i].token_acked)
+            continue;
+        tokens[n] = group_token_view(&all[i].token);
+        items[n] = (record_tokens_item_t){.request = all[i].request, .attempt = all[i].number};
+        items[n].tokens.data = &tokens[n];
+        items[n].tokens.count = 1;
+        all[i].token_sent = true;
+        message.items.count++;
+    }
+    message.items.data = items;
+    if (message.items.count > 0)
+        outbox_push(outbox, gateway, MESSAGE_tokens, &message);
+}
+
+/* May send means that the TOKENS before it is acknowledged. */
+static void plan_tokens(prefill_t *self, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t g = 0; g < self->gateway_count; g++) {
+        actor_id_t gateway = (actor_id_t)(self->gateway_first + g);
+
+        if (!outbox_may_send(outbox, gateway, MESSAGE_tokens))
+            continue;
+        for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+            next = all[i].link.next;
+            if (all[i].gateway != gateway || !all[i].token_sent || all[i].token_acked)
+                continue;
+            all[i].token_acked = true;
+            if (all[i].state == ENDING)
+                prefill_settle(self, &all[i], outbox);
+        }
+        push_tokens(self, gateway, outbox);
+    }
+}
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+static void plan_pools(prefill_t *self, outbox_t *outbox)
+{
+    const group_t *group = group_of(self);
+    record_pool_t pools[RANKS_MAX];
+    message_pools_t message = {.epoch = group->epoch};
+
+    message.pools.data = pools;
+    message.pools.count = group_pools(group, pools);
+    for (uint32_t i = 0; i < self->target_count && group_is_ready(group); i++) {
+        target_t *target = &self->targets[i];
+
+        if (target->pools_said == group->epoch ||
+            !outbox_may_send(outbox, target->leader, MESSAGE_pools))
+            continue;
+        outbox_push(outbox, target->leader, MESSAGE_pools, &message);
+        target->pools_said = group->epoch;
+    }
+}
+
+static void plan_sources(prefill_t *self, outbox_t *outbox)
+{
+    const group_t *group = group_of(self);
+    record_pool_t pools[RANKS_MAX];
+    message_sources_t message = {.epoch = group->epoch};
+
+    message.pools.data = pools;
+    message.pools.count = group_pools(group, pools);
+    for (uint32_t i = 0; i < self->transfer_count && group_is_ready(group); i++) {
+        actor_id_t transfer = (actor_id_t)(self->transfer_first + i);
+
+        if (self->sources_said[i] == group->epoch ||
+            !outbox_may_send(outbox, transfer, MESSAGE_sources))
+            continue;
+        outbox_push(outbox, transfer, MESSAGE_sources, &message);
+        self->sources_said[i] = group->epoch;
+    }
+}
+
+static void plan_report(prefill_t *self, outbox_t *outbox)
+{
+    const attempt_t *all = attempts_of(self);
+    group_t *group = group_of(self);
+    message_instance_t now = {
+        .ready = group_is_ready(group) && !self->stopping,
+        .epoch = group->epoch,
+        .pages = group->pages - 1, /* without the test page */
+        .pages_free = pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE) +
+                      pool_count(pool_of(self), UNIT_HISTORY, POOL_CACHED),
+        .slots = group->slots,
+        .slots_free = pool_count(pool_of(self), UNIT_SLOT, POOL_FREE),
+        .opened = self->counts.opened,
+    };
+
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        bool waits = all[i].state == QUEUED || all[i].state == RESERVING;
+
+        now.queued += waits;
+        now.running += all[i].state == PREFILLING || all[i].state == HANDING;
+        if (waits || all[i].state == PREFILLING)
+            now.queued_tokens += all[i].prompt_tokens - all[i].position;
+    }
+    group_report(group, &now, outbox);
+}
+
+void prefill_plan(void *arg, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+
+    plan_sources(self, outbox);
+    plan_pools(self, outbox);
+    plan_openings(self, outbox);
+    while (!self->alone_in_flight && group_may_step(group_of(self), outbox) &&
+           plan_step(self, outbox))
+        ;
+    plan_pieces(self, outbox);
+    plan_tokens(self, outbox);
+    plan_report(self, outbox);
+}

@@ -1,0 +1,671 @@
+/* prefill.c - handlers and tables of the prefill leader; attempt.h says how an attempt lives. */
+#include "actors/prefill/prefill.h"
+
+#include <string.h>
+
+#include "actors/prefill/attempt.h"
+#include "runtime/base/log.h"
+
+/* ---- the group ------------------------------------------------------------------------------- */
+
+/* Everything that has pages here is lost; what is queued stays queued. `suspects`: what the steps
+ * not done name may be the cause. */
+static void reform(prefill_t *self, const char *reason, bool suspects, outbox_t *outbox)
+{
+    group_t *group = group_of(self);
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t n = 0; n < group->in_flight && suspects; n++) {
+        const group_step_t *step = group_step(group, n);
+        const group_item_t *items = group_items(group, step);
+
+        for (uint32_t i = 0; i < step->item_count; i++) {
+            all[items[i].attempt].suspect = true;
+            all[items[i].attempt].charge = items[i].alone;
+        }
+    }
+    group_reform(group, reason, outbox);
+    pool_quarantine_all(pool_of(self), group_pool_epoch(group));
+    prefix_clear(prefix_of(self));
+    self->alone_in_flight = self->alone_last = false;
+    self->counts.reforms++;
+    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+        next = all[i].link.next;
+        prefill_lose(self, &all[i], reason, outbox);
+    }
+    prefill_settle_all(self, outbox);
+}
+
+static status_t on_rank_join(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+
+    if (group_rank_of(group_of(self), envelope->from) == UINT32_MAX)
+        return FAIL(STATUS_UNEXPECTED, "RANK_JOIN from %u, no rank of this group", envelope->from);
+    if (group_is_ready(group_of(self)))
+        reform(self, "a rank joined again", false, outbox);
+    group_join(group_of(self), envelope, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_quiesced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+
+    if (group_quiesced(group_of(self), envelope)) {
+        pool_quarantine_release(pool_of(self));
+        self->came_free++;
+    }
+    prefill_settle_all(self, outbox);
+    return STATUS_OK;
+}
+
+/* Digests of the units that the step closed, by their place. */
+static void keep_digests(prefill_t *self, const group_step_t *step)
+{
+    const group_t *group = group_of(self);
+    const record_closed_t *closed = group_closed(group, step);
+
+    for (uint32_t i = 0; i < step->closed_count; i++) {
+        if (closed[i].unit == UNIT_HISTORY && closed[i].index < group->pages)
+            AT(self, uint64_t, page_digests_offset)[closed[i].index] = closed[i].digest;
+        if (closed[i].unit == UNIT_SLOT && closed[i].index < group->slots)
+            AT(self, uint64_t, slot_digests_offset)[closed[i].index] = closed[i].digest;
+    }
+}
+
+static void finish_step(prefill_t *self, const group_step_t *step, outbox_t *outbox)
+{
+    const group_item_t *items = group_items(group_of(self), step);
+    const group_token_t *tokens = group_tokens(group_of(self), step);
+    attempt_t *all = attempts_of(self);
+
+    keep_digests(self, step);
+    for (uint32_t i = 0; i < step->item_count; i++) {
+        attempt_t *attempt = &all[items[i].attempt];
+
+        if (items[i].kind == DEVICE_RUN && attempt->holds)
+            prefill_progress(self, attempt, items[i].position + items[i].count);
+    }
+    for (uint32_t i = 0; i < step->token_count; i++) {
+        attempt_t *attempt = &all[items[tokens[i].item].attempt];
+
+        if (attempt->state == HANDING)
+            prefill_token(self, attempt, &tokens[i], outbox);
+    }
+}
+
+static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    group_t *group = group_of(self);
+    const char *reason = group_step_done(group, envelope);
+    const group_step_t *step;
+    bool retired = false;
+
+    if (reason) {
+        reform(self, reason, true, outbox);
+        return STATUS_OK;
+    }
+    while ((step = group_complete(group)) != NULL) {
+        finish_step(self, step, outbox);
+        group_retire(group);
+        self->alone_in_flight = false;
+        retired = true;
+    }
+    if (retired)
+        prefill_settle_all(self, outbox);
+    return STATUS_OK;
+}
+
+/* ---- decode groups --------------------------------------------------------------------------- */
+
+static status_t on_pair(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_pair_t *m = envelope->body;
+    target_t *target = prefill_target(self, envelope->from);
+
+    (void)outbox;
+    if (!target || m->state > PAIR_REFUSED)
+        return FAIL(STATUS_UNEXPECTED, "PAIR from %u, state %u", envelope->from, m->state);
+    if (m->state == PAIR_REFUSED)
+        LOG(ERROR, "PREFILL-PAIR-REFUSED decode=%u reason=\"%.*s\"", envelope->from,
+            (int)m->reason.count, m->reason.data);
+    target->state = (pair_state_t)m->state;
+    target->source_epoch = m->source_epoch;
+    self->lease_failed = 0;
+    return STATUS_OK;
+}
+
+static status_t on_room(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    target_t *target = prefill_target(self, envelope->from);
+
+    (void)outbox;
+    if (!target)
+        return FAIL(STATUS_UNEXPECTED, "ROOM from %u", envelope->from);
+    target->blocked = false;
+    self->lease_failed = 0;
+    return STATUS_OK;
+}
+
+static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    (void)arg; /* ranks of a prefill group pull nothing; decode speaks for those that do */
+    (void)envelope;
+    (void)outbox;
+    return STATUS_OK;
+}
+
+/* ---- an attempt ------------------------------------------------------------------------------ */
+
+static const char *reason_to_refuse(prefill_t *self, const message_submit_t *m)
+{
+    uint64_t total = (uint64_t)m->prompt.count + m->limits.output_tokens_max;
+
+    if (m->prompt.count == 0 || m->limits.output_tokens_max == 0)
+        return "prompt and answer have at least one token";
+    if (total > self->context_tokens || tokens_pages(m->prompt.count) > group_of(self)->pages - 1)
+        return "the prompt needs more pages than this group has";
+    if (m->sampling.bias_tokens.count != m->sampling.bias_values.count)
+        return "each biased token needs one value";
+    if (!prefill_target(self, m->decode) || m->transfer < self->transfer_first ||
+        m->transfer >= self->transfer_first + self->transfer_count)
+        return "it names a decode leader or a transfer that is none";
+    return NULL;
+}
+
+/* Nothing was opened, and nothing will be. */
+static void push_refusal(prefill_t *self, const message_submit_t *m, actor_id_t to,
+                         end_reason_t reason, const char *detail, outbox_t *outbox)
+{
+    message_end_t end = {.request = m->request, .attempt = m->attempt, .reason = (uint8_t)reason};
+    message_fenced_t fenced = {m->request, m->attempt};
+
+    end.token_count = m->forced.count;
+    end.detail = (text_view_t){detail, (uint32_t)strlen(detail)};
+    outbox_push(outbox, to, MESSAGE_end, &end);
+    outbox_push(outbox, to, MESSAGE_fenced, &fenced);
+    self->counts.opened++;
+    self->counts.ended++;
+    self->counts.fenced++;
+}
+
+static status_t on_submit(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_submit_t *m = envelope->body;
+    const char *refusal = reason_to_refuse(self, m);
+    message_busy_t busy = {m->request, m->attempt};
+
+    if (refusal)
+        push_refusal(self, m, envelope->from, END_REFUSED, refusal, outbox);
+    else if (m->forced.count >= m->limits.output_tokens_max)
+        push_refusal(self, m, envelope->from, END_LENGTH, "", outbox);
+    else if (self->stopping)
+        push_refusal(self, m, envelope->from, END_LOST, "this prefill group is stopping", outbox);
+    else if (!prefill_open(self, m, envelope->from))
+        outbox_push(outbox, envelope->from, MESSAGE_busy, &busy);
+    return STATUS_OK;
+}
+
+static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_abort_t *m = envelope->body;
+    attempt_t *attempt = prefill_find(self, m->request, m->attempt);
+
+    if (envelope->from != attempt->gateway)
+        return FAIL(STATUS_UNEXPECTED, "ABORT from %u, which did not open it", envelope->from);
+    prefill_end(self, attempt, END_ABORTED, "", true, outbox);
+    return STATUS_OK;
+}
+
+/* Decode runs it, and the gateway may not know yet: pass it on. */
+static status_t on_abort_ending(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_abort_t *m = envelope->body;
+    attempt_t *attempt = prefill_find(self, m->request, m->attempt);
+
+    if (attempt->handed && outbox_is_up(outbox, attempt->decode))
+        outbox_push(outbox, attempt->decode, MESSAGE_abort, m);
+    return STATUS_OK;
+}
+
+/* The attempt if the message comes from its decode leader, else NULL. */
+static attempt_t *of_decode(prefill_t *self, const envelope_t *envelope, uint64_t request,
+                            uint32_t number)
+{
+    attempt_t *attempt = prefill_find(self, request, number);
+
+    return envelope->from == attempt->decode ? attempt : NULL;
+}
+
+static status_t on_reserved(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_reserved_t *m = envelope->body;
+    attempt_t *attempt = of_decode(self, envelope, m->request, m->attempt);
+
+    (void)outbox;
+    if (!attempt)
+        return FAIL(STATUS_UNEXPECTED, "RESERVED from %u", envelope->from);
+    attempt->state = PREFILLING;
+    return STATUS_OK;
+}
+
+static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_busy_t *m = envelope->body;
+    attempt_t *attempt = of_decode(self, envelope, m->request, m->attempt);
+
+    if (!attempt)
+        return FAIL(STATUS_UNEXPECTED, "BUSY from %u", envelope->from);
+    attempt->decode_open = false;
+    prefill_target(self, attempt->decode)->blocked = true;
+    if (attempt->state == ENDING)
+        prefill_settle(self, attempt, outbox);
+    else
+        prefill_unlease(self, attempt);
+    return STATUS_OK;
+}
+
+static status_t on_running(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_running_t *m = envelope->body;
+    attempt_t *attempt = of_decode(self, envelope, m->request, m->attempt);
+
+    if (!attempt)
+        return FAIL(STATUS_UNEXPECTED, "RUNNING from %u", envelope->from);
+    prefill_hand_over(self, attempt, outbox);
+    return STATUS_OK;
+}
+
+/* Decode lost it or gave it up; until RUNNING its END goes through here. */
+static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_end_t *m = envelope->body;
+    attempt_t *attempt = of_decode(self, envelope, m->request, m->attempt);
+    char detail[REASON_BYTES_MAX + 1];
+
+    if (!attempt || m->reason >= END_REASON_COUNT)
+        return FAIL(STATUS_UNEXPECTED, "END from %u, reason %u", envelope->from, m->reason);
+    attempt->suspect = attempt->suspect || m->suspect;
+    attempt->charge = attempt->charge || m->charge;
+    memcpy(detail, m->detail.data, m->detail.count);
+    detail[m->detail.count] = '\0';
+    prefill_end(self, attempt, (end_reason_t)m->reason, detail, false, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_fenced_t *m = envelope->body;
+    attempt_t *attempt = prefill_find(self, m->request, m->attempt);
+
+    if (envelope->from == attempt->decode)
+        attempt->decode_open = false;
+    else if (envelope->from == attempt->transfer)
+        attempt->x_fenced = attempt->kv_stop = true;
+    else
+        return FAIL(STATUS_UNEXPECTED, "FENCED from %u", envelope->from);
+    if (attempt->state == ENDING)
+        prefill_settle(self, attempt, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_kv_answer(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_kv_answer_t *m = envelope->body;
+    attempt_t *attempt = prefill_find(self, m->request, m->attempt);
+
+    if (envelope->from != attempt->transfer || m->piece >= attempt->pieces_sent ||
+        attempt->pieces_answered == attempt->pieces_sent)
+        return FAIL(STATUS_UNEXPECTED, "KV_ANSWER from %u, piece %u", envelope->from, m->piece);
+    attempt->pieces_answered++;
+    if (m->taken)
+        attempt->pieces_taken++;
+    else
+        attempt->kv_stop = true; /* decode will say why */
+    if (attempt->state == ENDING)
+        prefill_settle(self, attempt, outbox);
+    return STATUS_OK;
+}
+
+/* ---- peers and time -------------------------------------------------------------------------- */
+
+static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_joined_t *m = envelope->body;
+    target_t *target = prefill_target(self, m->actor);
+
+    (void)outbox;
+    group_report_forget(group_of(self), m->actor);
+    if (m->actor >= self->transfer_first && m->actor < self->transfer_first + self->transfer_count)
+        self->sources_said[m->actor - self->transfer_first] = 0;
+    if (target)
+        target->pools_said = 0;
+    return STATUS_OK;
+}
+
+static void lose_peer(prefill_t *self, attempt_t *attempt, actor_id_t actor, outbox_t *outbox)
+{
+    bool ends = attempt->state == ENDING;
+
+    if (attempt->gateway == actor) {
+        attempt->gateway_gone = true;
+        if (!ends)
+            prefill_end(self, attempt, END_ABORTED, "its gateway is gone", true, outbox);
+    } else if (attempt->decode == actor) {
+        attempt->decode_open = false;
+        if (!ends)
+            prefill_end(self, attempt, END_LOST, "the decode leader exited", false, outbox);
+    } else if (attempt->transfer == actor) {
+        attempt->x_gone = true;
+        if (!ends)
+            prefill_end(self, attempt, END_LOST, "the transfer exited", true, outbox);
+    } else {
+        return;
+    }
+    if (ends)
+        prefill_settle(self, attempt, outbox);
+}
+
+static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_exited_t *m = envelope->body;
+    attempt_t *all = attempts_of(self);
+    target_t *target = prefill_target(self, m->actor);
+    bool ours =
+        m->cause == EXIT_CLEAN || m->cause == EXIT_KILLED_OUTSIDE || m->cause == EXIT_KILLED_BY_US;
+
+    if (group_exited(group_of(self), m->actor, m->incarnation))
+        reform(self, "a rank exited", !ours, outbox);
+    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+        next = all[i].link.next;
+        lose_peer(self, &all[i], m->actor, outbox);
+    }
+    if (target) {
+        target->state = PAIR_UNTESTED;
+        target->source_epoch = 0;
+        target->blocked = false;
+        target->pools_said = 0;
+    }
+    return STATUS_OK;
+}
+
+static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+    const message_tick_t *m = envelope->body;
+    const char *reason = group_tick(group_of(self), m->now_ms, outbox);
+
+    if (reason)
+        reform(self, reason, true, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    prefill_t *self = arg;
+
+    (void)envelope;
+    (void)outbox;
+    self->stopping = true;
+    return STATUS_OK;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+#define ANY ACTOR_STATE_ANY
+#define ALL_STATES (BIT(PREFILL_STATES) - 1)
+#define ENDS (BIT(ENDING) | BIT(NONE))
+
+static const char *const state_names[] = {"forming", "ready", "stopping"};
+static const char *const attempt_names[] = {"none",       "queued",  "reserving",
+                                            "prefilling", "handing", "ending"};
+
+static const actor_rule_t rules[] = {
+    {ANY, MESSAGE_joined, on_joined, ALL_STATES},
+    {ANY, MESSAGE_exited, on_exited, ALL_STATES},
+    {ANY, MESSAGE_tick, on_tick, ALL_STATES},
+    {ANY, MESSAGE_stop, on_stop, BIT(STOPPING)},
+    {ANY, MESSAGE_rank_join, on_rank_join, ALL_STATES},
+    {ANY, MESSAGE_quiesced, on_quiesced, ALL_STATES},
+    {ANY, MESSAGE_step_done, on_step_done, ALL_STATES},
+    {ANY, MESSAGE_pair, on_pair, ALL_STATES},
+    {ANY, MESSAGE_room, on_room, ALL_STATES},
+    {ANY, MESSAGE_copies_fenced, on_copies_fenced, ALL_STATES},
+};
+
+static const actor_rule_t attempt_rules[] = {
+    {NONE, MESSAGE_submit, on_submit, BIT(NONE) | BIT(QUEUED)},
+    {QUEUED, MESSAGE_abort, on_abort, ENDS | BIT(QUEUED)},
+    {RESERVING, MESSAGE_abort, on_abort, ENDS | BIT(RESERVING)},
+    {PREFILLING, MESSAGE_abort, on_abort, ENDS | BIT(PREFILLING)},
+    {HANDING, MESSAGE_abort, on_abort, ENDS | BIT(HANDING)},
+    {ENDING, MESSAGE_abort, on_abort_ending, BIT(ENDING)},
+    {RESERVING, MESSAGE_reserved, on_reserved, BIT(PREFILLING) | BIT(RESERVING)},
+    {RESERVING, MESSAGE_busy, on_busy, BIT(QUEUED) | BIT(RESERVING)},
+    {ENDING, MESSAGE_busy, on_busy, ENDS},
+    {HANDING, MESSAGE_running, on_running, ENDS | BIT(HANDING)},
+    {ENDING, MESSAGE_running, on_running, ENDS},
+    {RESERVING, MESSAGE_end, on_end, ENDS | BIT(RESERVING)},
+    {PREFILLING, MESSAGE_end, on_end, ENDS | BIT(PREFILLING)},
+    {HANDING, MESSAGE_end, on_end, ENDS | BIT(HANDING)},
+    {RESERVING, MESSAGE_fenced, on_fenced, BIT(RESERVING)},
+    {PREFILLING, MESSAGE_fenced, on_fenced, BIT(PREFILLING)},
+    {HANDING, MESSAGE_fenced, on_fenced, BIT(HANDING)},
+    {ENDING, MESSAGE_fenced, on_fenced, ENDS},
+    {PREFILLING, MESSAGE_kv_answer, on_kv_answer, BIT(PREFILLING)},
+    {HANDING, MESSAGE_kv_answer, on_kv_answer, BIT(HANDING)},
+    {ENDING, MESSAGE_kv_answer, on_kv_answer, ENDS},
+};
+
+static const actor_refusal_t attempt_refusals[] = {
+    {ANY, MESSAGE_submit, "it is open already"},
+    {NONE, MESSAGE_abort, "it has ended here before"},
+    {ANY, MESSAGE_reserved, "no RESERVE is unanswered"},
+    {ANY, MESSAGE_busy, "no RESERVE is unanswered"},
+    {ANY, MESSAGE_running, "nothing was handed over"},
+    {NONE, MESSAGE_end, "it has ended here before"},
+    {QUEUED, MESSAGE_end, "decode does not have it"},
+    {ENDING, MESSAGE_end, "it ends already"},
+    {NONE, MESSAGE_fenced, "it has ended here before"},
+    {QUEUED, MESSAGE_fenced, "nobody else has opened it"},
+    {NONE, MESSAGE_kv_answer, "it has ended here before"},
+    {QUEUED, MESSAGE_kv_answer, "no piece was sent"},
+    {RESERVING, MESSAGE_kv_answer, "no piece was sent"},
+};
+
+static uint8_t state_of(const void *arg)
+{
+    const prefill_t *self = arg;
+
+    if (self->stopping)
+        return STOPPING;
+    return group_is_ready(AT_CONST(self, group_t, group_offset)) ? READY : FORMING;
+}
+
+static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
+{
+    const prefill_t *self = arg;
+    uint32_t index = map_get(AT_CONST(self, map_t, map_offset), request, attempt);
+
+    return index == MAP_NONE ? NONE : AT_CONST(self, attempt_t, attempts_offset)[index].state;
+}
+
+const prefill_counts_t *prefill_counts(const void *arg)
+{
+    return &((const prefill_t *)arg)->counts;
+}
+
+static void check_attempt(const prefill_t *self, const attempt_t *attempt, uint32_t index)
+{
+    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
+    const uint32_t *borders =
+        AT_CONST(self, uint32_t, borders_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+    uint32_t owned = attempt->holds ? 1 + attempt->page_count - attempt->shared_count : 0;
+
+    for (uint32_t i = 0; i < attempt->page_count; i++)
+        owned += borders[i] != UNITS_NONE;
+    ASSERT(attempt->state != NONE);
+    ASSERT(attempt->state != QUEUED || (!attempt->holds && !attempt->decode_open));
+    ASSERT(attempt->holds || attempt->state == QUEUED || attempt->state == ENDING);
+    ASSERT(!attempt->fenced || (attempt->state == ENDING && !attempt->holds));
+    ASSERT(pool_owned(pool, index) == owned);
+    ASSERT(attempt->done <= attempt->position && attempt->position <= attempt->prompt_tokens);
+    ASSERT(attempt->pieces_answered <= attempt->pieces_sent);
+    ASSERT(attempt->pieces_taken <= attempt->pieces_answered);
+    ASSERT(attempt->last_seq <= AT_CONST(self, group_t, group_offset)->seq);
+}
+
+static void check(const void *arg)
+{
+    const prefill_t *self = arg;
+    const attempt_t *all = AT_CONST(self, attempt_t, attempts_offset);
+    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
+    uint32_t pages = 0, leased = 0;
+
+    group_check(AT_CONST(self, group_t, group_offset));
+    pool_check(pool);
+    prefix_check(AT_CONST(self, prefix_t, prefix_offset), pool);
+    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+        check_attempt(self, &all[i], i);
+        pages += all[i].page_count;
+        leased += all[i].page_count - all[i].shared_count;
+    }
+    request_list_check(&self->live, all);
+    ASSERT(self->live.count == self->counts.live);
+    ASSERT(pages == self->counts.pages_held);
+    ASSERT(leased == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
+    ASSERT(AT_CONST(self, map_t, map_offset)->count == self->live.count);
+}
+
+/* ---- birth ----------------------------------------------------------------------------------- */
+
+static size_t take(size_t *end, size_t bytes)
+{
+    size_t start = (*end + 63) & ~(size_t)63;
+
+    *end = start + bytes;
+    return start;
+}
+
+static void unit_counts(const group_t *group, uint32_t counts[UNIT_COUNT])
+{
+    counts[UNIT_HISTORY] = group->pages;
+    counts[UNIT_BORDER] = group->borders;
+    counts[UNIT_SLOT] = group->slots;
+}
+
+static uint64_t store_words(const prefill_t *self)
+{
+    uint64_t words = (uint64_t)PREFILL_ATTEMPTS_MAX * self->context_tokens;
+
+    if (words > PREFILL_STORE_WORDS)
+        words = PREFILL_STORE_WORDS;
+    return words < 4 * (uint64_t)self->context_tokens ? 4 * (uint64_t)self->context_tokens : words;
+}
+
+/* Where everything lies; returns the size of the whole block. */
+static size_t lay_out(prefill_t *self, const actor_birth_t *birth)
+{
+    const topology_t *topology = birth->topology;
+    const topology_actor_t *actor = &topology->actors[birth->id];
+    const topology_group_t *shape = topology_group(topology, TOPOLOGY_PREFILL, actor->instance);
+    uint32_t counts[UNIT_COUNT];
+    size_t end = sizeof(*self), by_slot;
+    group_t group;
+
+    group_init(&group, birth);
+    unit_counts(&group, counts);
+    self->context_tokens = topology->context_tokens;
+    self->chunk_tokens = shape->chunk_tokens;
+    self->border_every = topology->border_every;
+    self->pages_per_attempt = tokens_pages(topology->context_tokens) + 1;
+    self->words_max = store_words(self);
+    by_slot = (size_t)shape->slots * self->pages_per_attempt;
+    self->group_offset = take(&end, group_bytes(birth));
+    self->pool_offset = take(&end, pool_bytes(counts));
+    self->prefix_offset = take(&end, prefix_bytes(group.pages));
+    self->map_offset = take(&end, map_bytes(PREFILL_ATTEMPTS_MAX));
+    self->attempts_offset = take(&end, sizeof(attempt_t) * PREFILL_ATTEMPTS_MAX);
+    self->pages_offset = take(&end, sizeof(page_t) * by_slot);
+    self->borders_offset = take(&end, sizeof(uint32_t) * by_slot);
+    self->page_digests_offset = take(&end, sizeof(uint64_t) * group.pages);
+    self->slot_digests_offset = take(&end, sizeof(uint64_t) * shape->slots);
+    self->words_offset = take(&end, sizeof(uint32_t) * 2 * ((size_t)topology->context_tokens + 1));
+    self->store_offset = take(&end, chain_store_bytes(self->words_max, 2 * PREFILL_ATTEMPTS_MAX));
+    return end;
+}
+
+static size_t bytes(const actor_birth_t *birth)
+{
+    prefill_t layout = {0};
+
+    return lay_out(&layout, birth);
+}
+
+static void init_peers(prefill_t *self, const topology_t *topology)
+{
+    self->gateway_count = topology->gateway_count;
+    self->gateway_first = topology_actor(topology, TOPOLOGY_GATEWAY, 0)->id;
+    self->transfer_count = topology->transfer_count;
+    self->transfer_first = topology_actor(topology, TOPOLOGY_TRANSFER, 0)->id;
+    self->target_count = topology->decode_count;
+    for (uint16_t i = 0; i < topology->decode_count; i++)
+        self->targets[i].leader = topology_actor(topology, TOPOLOGY_DECODE, i)->id;
+}
+
+static status_t init(void *arg, const actor_birth_t *birth)
+{
+    prefill_t *self = arg;
+    const leader_setup_t *setup = birth->setup;
+    uint32_t counts[UNIT_COUNT];
+    attempt_t *all;
+
+    self->id = birth->id;
+    lay_out(self, birth);
+    init_peers(self, birth->topology);
+    group_init(group_of(self), birth);
+    unit_counts(group_of(self), counts);
+    pool_init(pool_of(self), pool_bytes(counts), counts);
+    pool_quarantine_all(pool_of(self), group_pool_epoch(group_of(self)));
+    prefix_init(prefix_of(self), prefix_bytes(group_of(self)->pages), group_of(self)->pages);
+    map_init(AT(self, map_t, map_offset), PREFILL_ATTEMPTS_MAX);
+    chain_store_init(store_of(self), self->words_max, 2 * PREFILL_ATTEMPTS_MAX);
+    if (setup) {
+        self->end_token_count = setup->end_token_count;
+        memcpy(self->end_tokens, setup->end_tokens, sizeof(self->end_tokens));
+    }
+    request_list_init(&self->live, sizeof(attempt_t));
+    all = attempts_of(self);
+    for (uint32_t i = 0; i < PREFILL_ATTEMPTS_MAX; i++)
+        all[i].link.next = i + 1 < PREFILL_ATTEMPTS_MAX ? i + 1 : NIL;
+    return STATUS_OK;
+}
+
+const actor_type_t prefill_type = {
+    .kind = ACTOR_PREFILL,
+    .state_bytes = sizeof(prefill_t),
+    .bytes = bytes,
+    .init = init,
+    .plan = prefill_plan,
+    .state = state_of,
+    .attempt_state = attempt_state_of,
+    .check = check,
+    .table = {state_names, PREFILL_STATES, rules, COUNT_OF(rules), NULL, 0},
+    .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
+                 attempt_refusals, COUNT_OF(attempt_refusals)},
+};

@@ -1,0 +1,591 @@
+/* rank.c - checks what comes against epoch, seq and chain, and hands it to the device.
+ *
+ *   LOADING ──DEVICE_READY──> JOINING ──RANK_JOINED──> WAITING ──REFORM──> LEAVING ──DEVICE_QUIESCED──> STEPPING
+ *                                ^                        ^                   ^                           │
+ *                                └───── leader EXITED ────┴───────────────────┴───────────REFORM──────────┘
+ *
+ * A pull waits here until the device takes it, so a cancelled one that has not begun is answered at
+ * once. Copies of an older epoch that wait are answered STALE at REFORM; those at the device are
+ * answered before DEVICE_QUIESCED.
+ *
+ * R1  the device is given STEP n only if it is of this epoch, follows n - 1, and has the chain as parent.
+ * R2  QUIESCED{epoch} goes out when nothing older runs at the device and no older pull is in the table.
+ * R3  COPIES_FENCED of an exited transfer goes out when none of its pulls is in the table.
+ */
+#include "actors/rank/rank.h"
+
+#include <string.h>
+
+#include "actors/group.h"
+#include "messages/message.h"
+#include "runtime/base/chain.h"
+#include "runtime/base/log.h"
+
+enum { LOADING, JOINING, WAITING, LEAVING, STEPPING, RANK_STATES };
+
+static const char *const state_names[] = {"loading", "joining", "waiting", "leaving", "stepping"};
+
+enum { NIL = 0xffffffff, ITEM_WORDS = (sizeof(record_pull_item_t) + 3) / 4 };
+
+typedef enum { PULL_FREE, PULL_QUEUED, PULL_RUNNING } pull_state_t;
+
+typedef struct {
+    pull_state_t state;
+    actor_id_t transfer;
+    incarnation_t incarnation; /* of transfer */
+    uint64_t request;
+    uint32_t attempt;
+    uint64_t copy; /* as the transfer names it */
+    actor_id_t source;
+    uint32_t next; /* free list, or the queue in order of coming */
+    chain_t items; /* QUEUED */
+} pull_t;
+
+typedef struct {
+    uint64_t seq;
+    uint64_t parent;
+} step_t;
+
+typedef struct {
+    uint8_t state;
+    bool owes_join; /* a RANK_JOIN is due as soon as it may be sent */
+    actor_id_t id;
+    actor_id_t leader;
+    incarnation_t incarnation;
+    uint16_t rank;
+    uint16_t transfer_count;
+    actor_id_t transfer_first;
+    uint64_t epoch;
+    uint64_t seq;   /* of the last step given to the device */
+    uint64_t chain; /* up to it */
+    uint64_t done_seq;
+    uint64_t done_chain;
+    message_device_ready_t device; /* its text lies in pool_name */
+    uint32_t pool_name_bytes;
+    char pool_name[POOL_NAME_BYTES_MAX];
+    uint32_t segment_bytes;
+    char segment[POOL_NAME_BYTES_MAX];
+    step_t steps[STEPS_IN_FLIGHT_MAX];   /* at the device: [seq % STEPS_IN_FLIGHT_MAX] */
+    incarnation_t exited[INSTANCES_MAX]; /* transfers whose COPIES_FENCED is owed, by instance */
+    uint32_t queue_first;
+    uint32_t queue_last;
+    uint32_t free_first;
+    uint32_t pull_count;
+    uint32_t running_count;
+    uint64_t copies_done;
+    uint64_t copies_failed;
+    pull_t pulls[RANK_PULLS_MAX];
+    size_t store_offset;
+} rank_t;
+
+static chain_store_t *store_of(rank_t *self)
+{
+    return (chain_store_t *)(void *)((char *)self + self->store_offset);
+}
+
+/* ---- pulls ----------------------------------------------------------------------------------- */
+
+static void pull_free(rank_t *self, pull_t *pull)
+{
+    chain_clear(store_of(self), &pull->items);
+    pull->state = PULL_FREE;
+    pull->next = self->free_first;
+    self->free_first = (uint32_t)(pull - self->pulls);
+    self->pull_count--;
+}
+
+static void push_pulled(const pull_t *pull, uint8_t status, uint32_t failed_item, outbox_t *outbox)
+{
+    message_pulled_t pulled = {pull->request, pull->attempt, pull->copy, status, failed_item};
+
+    if (outbox_is_up(outbox, pull->transfer))
+        outbox_push(outbox, pull->transfer, MESSAGE_pulled, &pulled);
+}
+
+/* Gives the device what it has room for. */
+static void start_copies(rank_t *self, outbox_t *outbox)
+{
+    while (self->running_count < RANK_COPIES_MAX && self->queue_first != NIL) {
+        uint32_t index = self->queue_first;
+        pull_t *pull = &self->pulls[index];
+        record_pull_item_t items[KV_UNITS_MAX];
+        message_device_copy_t copy = {.copy = index, .source = pull->source};
+
+        copy.items.data = items;
+        copy.items.count = pull->items.count / ITEM_WORDS;
+        for (uint32_t i = 0; i < copy.items.count; i++) {
+            uint32_t words[ITEM_WORDS];
+
+            chain_read(store_of(self), &pull->items, i * ITEM_WORDS, ITEM_WORDS, words);
+            memcpy(&items[i], words, sizeof(items[i]));
+        }
+        self->queue_first = pull->next;
+        if (self->queue_first == NIL)
+            self->queue_last = NIL;
+        chain_clear(store_of(self), &pull->items);
+        pull->state = PULL_RUNNING;
+        self->running_count++;
+        outbox_push(outbox, PORT_DEVICE, MESSAGE_device_copy, &copy);
+    }
+}
+
+/* Which waiting pulls to drop: those of an attempt, of a transfer, or all. */
+typedef struct {
+    bool of_attempt;
+    bool of_transfer;
+    uint64_t request;
+    uint32_t attempt;
+    actor_id_t transfer;
+} pull_filter_t;
+
+static void drop_queued(rank_t *self, const pull_filter_t *filter, uint8_t status, outbox_t *outbox)
+{
+    uint32_t index = self->queue_first;
+    uint32_t kept = NIL;
+
+    self->queue_first = self->queue_last = NIL;
+    while (index != NIL) {
+        pull_t *pull = &self->pulls[index];
+        uint32_t next = pull->next;
+        bool drop = (!filter->of_transfer || pull->transfer == filter->transfer) &&
+                    (!filter->of_attempt ||
+                     (pull->request == filter->request && pull->attempt == filter->attempt));
+
+        if (drop) {
+            push_pulled(pull, status, 0, outbox);
+            pull_free(self, pull);
+        } else {
+            pull->next = NIL;
+            if (kept == NIL)
+                self->queue_first = index;
+            else
+                self->pulls[kept].next = index;
+            kept = self->queue_last = index;
+        }
+        index = next;
+    }
+}
+
+/* Says COPIES_FENCED for every exited transfer that has no pull left here. */
+static void fence_exited(rank_t *self, outbox_t *outbox)
+{
+    for (uint32_t i = 0; i < self->transfer_count; i++) {
+        actor_id_t transfer = (actor_id_t)(self->transfer_first + i);
+        message_copies_fenced_t fenced = {.actor = transfer, .incarnation = self->exited[i]};
+        bool clear = true;
+
+        if (self->exited[i] == 0)
+            continue;
+        for (uint32_t n = 0; n < RANK_PULLS_MAX && self->pull_count > 0; n++)
+            clear = clear &&
+                    (self->pulls[n].state == PULL_FREE || self->pulls[n].transfer != transfer ||
+                     self->pulls[n].incarnation != self->exited[i]);
+        if (!clear || !outbox_is_up(outbox, self->leader))
+            continue;
+        outbox_push(outbox, self->leader, MESSAGE_copies_fenced, &fenced);
+        self->exited[i] = 0;
+    }
+}
+
+static const char *reason_to_refuse(rank_t *self, const message_pull_t *m)
+{
+    chain_t none;
+
+    chain_init(&none);
+    if (self->state != STEPPING || m->epoch != self->epoch)
+        return "a pull of another epoch";
+    if (m->items.count == 0 || m->items.count > KV_UNITS_MAX)
+        return "a pull of no units";
+    if (self->free_first == NIL ||
+        !chain_room(store_of(self), &none, m->items.count * (uint32_t)ITEM_WORDS))
+        return "no room for a pull";
+    return NULL;
+}
+
+static status_t on_pull(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_pull_t *m = envelope->body;
+    const char *refusal = reason_to_refuse(self, m);
+    uint32_t index = self->free_first;
+    pull_t *pull;
+
+    if (refusal) {
+        bool stale = self->state != STEPPING || m->epoch != self->epoch;
+        message_pulled_t pulled = {m->request, m->attempt, m->copy,
+                                   stale ? STATUS_STALE : STATUS_REFUSED, 0};
+
+        outbox_push(outbox, envelope->from, MESSAGE_pulled, &pulled);
+        return STATUS_OK;
+    }
+    pull = &self->pulls[index];
+    self->free_first = pull->next;
+    self->pull_count++;
+    *pull = (pull_t){
+        .state = PULL_QUEUED,
+        .transfer = envelope->from,
+        .incarnation = envelope->incarnation,
+        .request = m->request,
+        .attempt = m->attempt,
+        .copy = m->copy,
+        .source = m->source,
+        .next = NIL,
+    };
+    chain_init(&pull->items);
+    for (uint32_t i = 0; i < m->items.count; i++) {
+        uint32_t words[ITEM_WORDS] = {0};
+
+        memcpy(words, &m->items.data[i], sizeof(m->items.data[i]));
+        chain_append(store_of(self), &pull->items, words, ITEM_WORDS);
+    }
+    if (self->queue_last == NIL)
+        self->queue_first = index;
+    else
+        self->pulls[self->queue_last].next = index;
+    self->queue_last = index;
+    start_copies(self, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_pull_cancel(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_pull_cancel_t *m = envelope->body;
+    const pull_filter_t filter = {
+        .of_attempt = true,
+        .of_transfer = true,
+        .request = m->request,
+        .attempt = m->attempt,
+        .transfer = envelope->from,
+    };
+
+    drop_queued(self, &filter, STATUS_REFUSED, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_device_copied(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_device_copied_t *m = envelope->body;
+    pull_t *pull;
+
+    ASSERT(m->copy < RANK_PULLS_MAX);
+    pull = &self->pulls[m->copy];
+    ASSERT(pull->state == PULL_RUNNING);
+    self->running_count--;
+    self->copies_done++;
+    if (m->status != STATUS_OK) {
+        self->copies_failed++;
+        LOG(WARN, "RANK-COPY-FAILED request=%016llx attempt=%u item=%u status=%s",
+            (unsigned long long)pull->request, pull->attempt, m->failed_item,
+            m->status < STATUS_COUNT ? status_name((status_t)m->status) : "unknown");
+    }
+    push_pulled(pull, m->status, m->failed_item, outbox);
+    pull_free(self, pull);
+    start_copies(self, outbox);
+    fence_exited(self, outbox);
+    return STATUS_OK;
+}
+
+/* ---- the group ------------------------------------------------------------------------------- */
+
+static status_t on_device_ready(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_device_ready_t *m = envelope->body;
+
+    (void)outbox;
+    ASSERT(m->pool.name.count <= POOL_NAME_BYTES_MAX);
+    self->device = *m;
+    self->pool_name_bytes = m->pool.name.count;
+    memcpy(self->pool_name, m->pool.name.data, m->pool.name.count);
+    self->device.pool.name = (text_view_t){0};
+    self->owes_join = true;
+    self->state = JOINING;
+    return STATUS_OK;
+}
+
+static status_t on_rank_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_rank_joined_t *m = envelope->body;
+
+    (void)outbox;
+    if (!m->accepted)
+        return FAIL(STATUS_BAD_CONFIG, "the group does not take this rank: %.*s",
+                    (int)m->reason.count, m->reason.data);
+    self->state = WAITING;
+    return STATUS_OK;
+}
+
+static status_t on_reform(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_reform_t *m = envelope->body;
+    const pull_filter_t all = {0};
+    message_device_reform_t reform = {.epoch = m->epoch, .segment = m->segment};
+
+    if (m->epoch <= self->epoch)
+        return FAIL(STATUS_STALE, "REFORM to epoch %llx in epoch %llx",
+                    (unsigned long long)m->epoch, (unsigned long long)self->epoch);
+    self->epoch = m->epoch;
+    self->state = LEAVING;
+    drop_queued(self, &all, STATUS_STALE, outbox);
+    outbox_push(outbox, PORT_DEVICE, MESSAGE_device_reform, &reform);
+    return STATUS_OK;
+}
+
+static status_t on_device_quiesced(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_device_quiesced_t *m = envelope->body;
+    message_quiesced_t quiesced = {self->epoch, self->done_seq, self->done_chain};
+
+    if (m->epoch != self->epoch)
+        return STATUS_OK; /* a newer REFORM is on its way through the device */
+    ASSERT(self->running_count == 0);
+    ASSERT(self->seq == self->done_seq);
+    if (outbox_is_up(outbox, self->leader))
+        outbox_push(outbox, self->leader, MESSAGE_quiesced, &quiesced);
+    self->seq = self->done_seq = 0;
+    self->chain = self->done_chain = 0;
+    self->state = STEPPING;
+    return STATUS_OK;
+}
+
+static void push_step_refused(rank_t *self, const message_step_t *m, status_t status,
+                              const char *detail, outbox_t *outbox)
+{
+    message_step_done_t done = {.epoch = m->epoch, .seq = m->seq, .status = (uint8_t)status};
+
+    done.parent = self->chain;
+    done.detail = (text_view_t){detail, (uint32_t)strlen(detail)};
+    outbox_push(outbox, self->leader, MESSAGE_step_done, &done);
+}
+
+static status_t on_step(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_step_t *m = envelope->body;
+    const char *refusal = NULL;
+
+    if (m->epoch != self->epoch)
+        return FAIL(STATUS_STALE, "STEP of epoch %llx in epoch %llx", (unsigned long long)m->epoch,
+                    (unsigned long long)self->epoch);
+    if (m->seq != self->seq + 1)
+        refusal = "STEPs must follow each other without gaps";
+    else if (m->parent != self->chain)
+        refusal = "the parent is not this rank's chain";
+    else if (self->seq - self->done_seq == STEPS_IN_FLIGHT_MAX)
+        refusal = "more STEPs than may be in flight";
+    if (refusal) {
+        push_step_refused(self, m, STATUS_MISMATCH, refusal, outbox);
+        return FAIL(STATUS_MISMATCH, "STEP %llu: %s", (unsigned long long)m->seq, refusal);
+    }
+    self->steps[m->seq % STEPS_IN_FLIGHT_MAX] = (step_t){m->seq, self->chain};
+    self->chain = step_chain(self->chain, m);
+    self->seq = m->seq;
+    outbox_push(outbox, PORT_DEVICE, MESSAGE_step, m);
+    return STATUS_OK;
+}
+
+static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    message_step_done_t done = *(const message_step_done_t *)envelope->body;
+    const step_t *step = &self->steps[done.seq % STEPS_IN_FLIGHT_MAX];
+
+    ASSERT(done.seq == self->done_seq + 1);
+    ASSERT(step->seq == done.seq);
+    self->done_seq = done.seq;
+    self->done_chain = done.seq == self->seq
+                           ? self->chain
+                           : self->steps[(done.seq + 1) % STEPS_IN_FLIGHT_MAX].parent;
+    if (done.epoch != self->epoch || !outbox_is_up(outbox, self->leader))
+        return STATUS_OK; /* nobody waits for it any more */
+    done.parent = step->parent;
+    if (self->rank != 0) {
+        done.tokens.count = 0;
+        done.closed.count = 0;
+    }
+    outbox_push(outbox, self->leader, MESSAGE_step_done, &done);
+    return STATUS_OK;
+}
+
+static status_t on_peer_pool(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    (void)arg;
+    outbox_push(outbox, PORT_DEVICE, MESSAGE_device_map, envelope->body);
+    return STATUS_OK;
+}
+
+static status_t on_device_mapped(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+
+    if (outbox_is_up(outbox, self->leader))
+        outbox_push(outbox, self->leader, MESSAGE_peer_mapped, envelope->body);
+    return STATUS_OK;
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+
+    (void)envelope;
+    fence_exited(self, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_exited_t *m = envelope->body;
+    const pull_filter_t filter = {.of_transfer = true, .transfer = m->actor};
+
+    if (m->actor == self->leader && self->state != LOADING) {
+        self->owes_join = true; /* to its next life, whose first act is a REFORM */
+        self->state = JOINING;
+    } else if (m->actor >= self->transfer_first &&
+               m->actor < self->transfer_first + self->transfer_count) {
+        drop_queued(self, &filter, STATUS_BROKEN, outbox);
+        self->exited[m->actor - self->transfer_first] = m->incarnation;
+        fence_exited(self, outbox);
+    }
+    return STATUS_OK;
+}
+
+static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    (void)arg;
+    (void)envelope;
+    (void)outbox;
+    return STATUS_OK;
+}
+
+static void plan(void *arg, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    message_rank_join_t join = {
+        .rank = self->rank,
+        .pool = self->device.pool,
+        .pages = self->device.pages,
+        .borders = self->device.borders,
+        .slots = self->device.slots,
+        .weights_digest = self->device.weights_digest,
+        .geometry_digest = self->device.geometry_digest,
+        .numerics_digest = self->device.numerics_digest,
+    };
+
+    if (!self->owes_join || !outbox_may_send(outbox, self->leader, MESSAGE_rank_join))
+        return;
+    join.pool.rank = self->id;
+    join.pool.incarnation = self->incarnation;
+    join.pool.name = (text_view_t){self->pool_name, self->pool_name_bytes};
+    outbox_push(outbox, self->leader, MESSAGE_rank_join, &join);
+    self->owes_join = false;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+#define ANY ACTOR_STATE_ANY
+#define ALL_STATES (BIT(RANK_STATES) - 1)
+
+static const actor_rule_t rules[] = {
+    {ANY, MESSAGE_joined, on_joined, ALL_STATES},
+    {ANY, MESSAGE_exited, on_exited, ALL_STATES},
+    {ANY, MESSAGE_tick, on_nothing, ALL_STATES},
+    {ANY, MESSAGE_stop, on_nothing, ALL_STATES},
+    {LOADING, MESSAGE_device_ready, on_device_ready, BIT(JOINING)},
+    {JOINING, MESSAGE_rank_joined, on_rank_joined, BIT(WAITING) | BIT(JOINING)},
+    {WAITING, MESSAGE_reform, on_reform, BIT(LEAVING) | BIT(WAITING)},
+    {LEAVING, MESSAGE_reform, on_reform, BIT(LEAVING)},
+    {STEPPING, MESSAGE_reform, on_reform, BIT(LEAVING) | BIT(STEPPING)},
+    {LEAVING, MESSAGE_device_quiesced, on_device_quiesced, BIT(LEAVING) | BIT(STEPPING)},
+    {STEPPING, MESSAGE_step, on_step, BIT(STEPPING)},
+    {ANY, MESSAGE_step_done, on_step_done, ALL_STATES},
+    {ANY, MESSAGE_pull, on_pull, ALL_STATES},
+    {ANY, MESSAGE_pull_cancel, on_pull_cancel, ALL_STATES},
+    {ANY, MESSAGE_device_copied, on_device_copied, ALL_STATES},
+    {ANY, MESSAGE_peer_pool, on_peer_pool, ALL_STATES},
+    {ANY, MESSAGE_device_mapped, on_device_mapped, ALL_STATES},
+};
+
+static const actor_refusal_t refusals[] = {
+    {ANY, MESSAGE_device_ready, "the device was ready before"},
+    {ANY, MESSAGE_rank_joined, "no RANK_JOIN is unanswered"},
+    {LOADING, MESSAGE_reform, "the leader does not know this rank yet"},
+    {JOINING, MESSAGE_reform, "the leader does not know this rank yet"},
+    {ANY, MESSAGE_device_quiesced, "of an epoch whose leader has exited"},
+    {ANY, MESSAGE_step, "of an epoch that this rank has left"},
+};
+
+static uint8_t state_of(const void *arg)
+{
+    return ((const rank_t *)arg)->state;
+}
+
+static void check(const void *arg)
+{
+    const rank_t *self = arg;
+    uint32_t queued = 0, running = 0, listed = 0;
+
+    ASSERT(self->seq - self->done_seq <= STEPS_IN_FLIGHT_MAX);
+    for (uint32_t i = 0; i < RANK_PULLS_MAX && self->pull_count > 0; i++) {
+        queued += self->pulls[i].state == PULL_QUEUED;
+        running += self->pulls[i].state == PULL_RUNNING;
+    }
+    for (uint32_t i = self->queue_first; i != NIL; i = self->pulls[i].next)
+        listed++;
+    ASSERT(queued == listed);
+    ASSERT(running == self->running_count && running <= RANK_COPIES_MAX);
+    ASSERT(queued + running == self->pull_count);
+    ASSERT(queued == 0 || running == RANK_COPIES_MAX);
+}
+
+static uint64_t store_words(void)
+{
+    return (uint64_t)RANK_PULL_UNITS * ITEM_WORDS;
+}
+
+static size_t bytes(const actor_birth_t *birth)
+{
+    (void)birth;
+    return sizeof(rank_t) + 64 + chain_store_bytes(store_words(), RANK_PULLS_MAX);
+}
+
+static status_t init(void *arg, const actor_birth_t *birth)
+{
+    rank_t *self = arg;
+    const topology_t *topology = birth->topology;
+    const topology_actor_t *actor = &topology->actors[birth->id];
+    const topology_actor_t *transfer = topology_actor(topology, TOPOLOGY_TRANSFER, 0);
+
+    self->id = birth->id;
+    self->incarnation = birth->incarnation;
+    self->leader = actor->leader;
+    self->rank = actor->rank;
+    self->transfer_count = topology->transfer_count;
+    self->transfer_first = transfer ? transfer->id : (actor_id_t)ACTOR_NONE;
+    self->store_offset = (sizeof(rank_t) + 63) & ~(size_t)63;
+    self->queue_first = self->queue_last = NIL;
+    chain_store_init(store_of(self), store_words(), RANK_PULLS_MAX);
+    for (uint32_t i = 0; i < RANK_PULLS_MAX; i++) {
+        chain_init(&self->pulls[i].items);
+        self->pulls[i].next = i + 1 < RANK_PULLS_MAX ? i + 1 : NIL;
+    }
+    return STATUS_OK;
+}
+
+const actor_type_t rank_type = {
+    .kind = ACTOR_RANK,
+    .state_bytes = sizeof(rank_t),
+    .bytes = bytes,
+    .init = init,
+    .plan = plan,
+    .state = state_of,
+    .check = check,
+    .table = {state_names, RANK_STATES, rules, COUNT_OF(rules), refusals, COUNT_OF(refusals)},
+};
