@@ -58,8 +58,9 @@ static void feed_topology(void *context, const char *bytes, size_t size)
     assert_non_null(out);
     topology_print(&topology, out);
     fclose(out);
-    assert_int_equal(topology_parse(text, text_bytes, "topology/examples/fuzz.yaml", &again, &errors),
-                     STATUS_OK);
+    assert_int_equal(
+        topology_parse(text, text_bytes, "topology/examples/fuzz.yaml", &again, &errors),
+        STATUS_OK);
     assert_true(again.version == topology.version);
     free(text);
 }
@@ -96,7 +97,8 @@ static void feed_config(void *context, const char *bytes, size_t size)
 
 static void test_model_configurations(void **state)
 {
-    static const char *const paths[] = {"model/tiny/config.json", "model/tiny/generation_config.json",
+    static const char *const paths[] = {"model/tiny/config.json",
+                                        "model/tiny/generation_config.json",
                                         "topology/examples/flash/config.json"};
 
     (void)state;
@@ -149,7 +151,8 @@ static void test_checkpoints(void **state)
         "\"b.weight\": {\"dtype\": \"F8_E4M3\", \"shape\": [4], \"data_offsets\": [24, 28]}, "
         "\"c\": {\"dtype\": \"I64\", \"shape\": [], \"data_offsets\": [28, 36]}, "
         "\"d\": {\"dtype\": \"BF16\", \"shape\": [0, 7], \"data_offsets\": [36, 36]}}";
-    char file[8 + sizeof(header) - 1 + 36] = {(char)(sizeof(header) - 1), (sizeof(header) - 1) >> 8};
+    char file[8 + sizeof(header) - 1 + 36] = {(char)(sizeof(header) - 1),
+                                              (sizeof(header) - 1) >> 8};
 
     (void)state;
     memcpy(file + 8, header, sizeof(header) - 1);

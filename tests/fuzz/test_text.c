@@ -91,8 +91,8 @@ static void note(void *context, const answer_event_t *event)
 
     assert_true(utf8_check(event->text, event->length, &broken_at));
     assert_true(transcript->used + event->length + 16 < sizeof(transcript->text));
-    if (transcript->used == 0 || event->kind != transcript->kind || event->call != transcript->call ||
-        event->kind == ANSWER_SUPPRESSED)
+    if (transcript->used == 0 || event->kind != transcript->kind ||
+        event->call != transcript->call || event->kind == ANSWER_SUPPRESSED)
         transcript->used += (size_t)snprintf(transcript->text + transcript->used, 16, "\n[%d %u] ",
                                              (int)event->kind, event->call);
     memcpy(transcript->text + transcript->used, event->text, event->length);
