@@ -11,6 +11,11 @@
 
 #include <string.h>
 
+#include "cache/stream.h"
+
+/* Longer lists would push out of a core's caches what it is working on. */
+enum { STREAM_BYTES_MIN = 256 << 10 };
+
 void copy_list_init(copy_list_t *list, copy_item_t *items, uint32_t items_max, const char *op)
 {
     *list = (copy_list_t){.items = items, .items_max = items_max, .op = op};
@@ -323,21 +328,36 @@ static status_t check_item(const copy_item_t *item, uint64_t source_bytes, uint6
     return STATUS_OK;
 }
 
+static void execute(const copy_item_t *item, const unsigned char *source, unsigned char *target,
+                    bool stream)
+{
+    const unsigned char *from = source + item->source;
+    unsigned char *to = target + item->target;
+
+    for (uint32_t run = 0; run < item->count; run++) {
+        if (stream)
+            stream_copy(to, from, item->bytes,
+                        run + 1 < item->count ? from + item->source_stride : NULL);
+        else
+            memcpy(to, from, item->bytes);
+        from += item->source_stride;
+        to += item->target_stride;
+    }
+}
+
 status_t copy_execute(const copy_list_t *list, const void *source, uint64_t source_bytes,
                       void *target, uint64_t target_bytes)
 {
+    const bool stream = copy_bytes(list) >= STREAM_BYTES_MIN;
+
     for (uint32_t i = 0; i < list->count; i++) {
         if (list->items[i].count > 0)
             TRY(check_item(&list->items[i], source_bytes, target_bytes));
     }
-    for (uint32_t i = 0; i < list->count; i++) {
-        const copy_item_t *item = &list->items[i];
-        const unsigned char *from = (const unsigned char *)source + item->source;
-        unsigned char *to = (unsigned char *)target + item->target;
-
-        for (uint32_t run = 0; run < item->count; run++)
-            memcpy(to + run * item->target_stride, from + run * item->source_stride, item->bytes);
-    }
+    for (uint32_t i = 0; i < list->count; i++)
+        execute(&list->items[i], source, target, stream);
+    if (stream)
+        stream_end();
     return STATUS_OK;
 }
 

@@ -184,14 +184,17 @@ static bool border_in_use(const pool_t *pool, const prefix_node_t *node)
            pool_item(pool, unit_border(border_at(node->border)))->references > 0;
 }
 
-static void hold(prefix_t *prefix, pool_t *pool, uint32_t page)
+void prefix_hold(prefix_t *prefix, pool_t *pool, page_t page)
 {
-    prefix_node_t *node = node_of(prefix, page);
+    prefix_node_t *node = node_of(prefix, page.value);
 
+    ASSERT(node->used);
+    if (node->parent != UNITS_NONE)
+        ASSERT(!node_at(prefix, node->parent)->idle);
     if (node->idle)
-        list_remove(prefix, &prefix->idle, page, BY_USE);
+        list_remove(prefix, &prefix->idle, page.value, BY_USE);
     node->idle = false;
-    pool_share(pool, unit_page(page_at(page)));
+    pool_share(pool, unit_page(page));
 }
 
 prefix_match_t prefix_acquire(prefix_t *prefix, pool_t *pool, const uint32_t *tokens,
@@ -200,7 +203,7 @@ prefix_match_t prefix_acquire(prefix_t *prefix, pool_t *pool, const uint32_t *to
     const prefix_match_t match = prefix_match(prefix, tokens, count, salt, pages, pages_max);
 
     for (uint32_t i = 0; i < match.page_count; i++)
-        hold(prefix, pool, pages[i].value);
+        prefix_hold(prefix, pool, pages[i]);
     if (match.page_count > 0) {
         pool_share(pool, unit_border(match.border));
         touch_border(prefix, pages[match.page_count - 1].value);
@@ -245,7 +248,6 @@ status_t prefix_insert(prefix_t *prefix, pool_t *pool, uint32_t owner, page_t pa
     key = page_key(parent_key, tokens, salt);
     found = find(prefix, key, parent.value, tokens, salt);
     if (found != UNITS_NONE) {
-        hold(prefix, pool, found);
         *standing = page_at(found);
         return STATUS_OK;
     }

@@ -8,8 +8,8 @@
  * 2. What is in the index is never written: an inserted page goes from LEASED to CACHED.
  * 3. Who uses a page holds a reference on it and on all pages before it. Pages without references
  *    are evicted, least recently used first, and always from the end of a chain.
- * 4. Of two requests that compute the same page at once, the second one's page stays its own; it
- *    holds a reference on the equal page in the index besides, and puts what follows below that.
+ * 4. Of two requests that compute the same page at once, the second one's page stays its own. What
+ *    follows may stay private too, or go below the equal page, once a reference on that is held.
  * 5. A border may go whenever nobody restores from it; its page then is no end, but a way.
  *
  * The pool of the same group is passed to each call; the index keeps its CACHED pages and borders.
@@ -79,12 +79,15 @@ prefix_match_t prefix_acquire(prefix_t *prefix, pool_t *pool, const uint32_t *to
 void prefix_release(prefix_t *prefix, pool_t *pool, const page_t *pages, uint32_t count);
 
 /* Puts a page that `owner` has leased and filled below `parent`, on which it holds a reference
- * (UNITS_NONE: a first page). Afterwards it holds a reference on `standing`: its own page, which is
- * cached now, or the equal page that stood there, and then its own page stays leased. NOT_FOUND: the
- * parent is not in the index. */
+ * (UNITS_NONE: a first page). Then `standing` is this page, cached, with one reference for the
+ * owner; or it is the equal page that stood there, nothing has changed, and the owner's page stays
+ * leased. NOT_FOUND: the parent is not in the index. */
 MUST_USE status_t prefix_insert(prefix_t *prefix, pool_t *pool, uint32_t owner, page_t parent,
                                 page_t page, const uint32_t tokens[PAGE_TOKENS], uint64_t salt,
                                 page_t *standing);
+/* A reference on a page of the index, by one who holds the page before it: on the equal page that
+ * prefix_insert has found, before it may serve as a parent. */
+void prefix_hold(prefix_t *prefix, pool_t *pool, page_t page);
 /* Gives a page a border that `owner` has leased and filled. BUSY: it has one; the lease stays. */
 MUST_USE status_t prefix_border_add(prefix_t *prefix, pool_t *pool, uint32_t owner, page_t page,
                                     border_t border);

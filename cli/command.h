@@ -5,15 +5,17 @@
 /* Exit codes, the same for every command. */
 enum {
     EXIT_OK = 0,
-    EXIT_FAILED = 1,     /* it ran and the answer is no: a violation, a difference, a failed check */
-    EXIT_USAGE = 2,      /* the command line is wrong */
-    EXIT_BAD_FILE = 3,   /* topology or checkpoint refused */
-    EXIT_NO_START = 4,   /* the deployment did not come up */
+    EXIT_FAILED = 1,   /* it ran and the answer is no: a violation, a difference, a failed check */
+    EXIT_USAGE = 2,    /* the command line is wrong */
+    EXIT_BAD_FILE = 3, /* topology or checkpoint refused */
+    EXIT_NO_START = 4, /* the deployment did not come up */
     EXIT_NOT_RUNNING = 5 /* there is no such deployment */
 };
 
 /*    name       usage                              what it does */
-#define COMMAND_TABLE(C)
+#define COMMAND_TABLE(C)                                                                           \
+    C(check, "FILE... | --schema", "say what is wrong with topology files, or what they may hold") \
+    C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start")
 
 /* argv[0] is the command's own name. Returns an exit code. */
 typedef int command_main_t(int argc, char **argv);
@@ -21,5 +23,8 @@ typedef int command_main_t(int argc, char **argv);
 #define COMMAND_DECLARE(name, usage, text) command_main_t command_##name;
 COMMAND_TABLE(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
+
+/* Prints how a command is called to standard error; returns EXIT_USAGE. */
+int command_usage(const char *name);
 
 #endif

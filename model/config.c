@@ -25,7 +25,8 @@ enum { FOUND_BYTES_MAX = 120 };
 static status_t refuse(const reader_t *reader, const char *field, const json_t *found,
                        const char *expected)
 {
-    char *text = found ? json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *text =
+        found ? json_dumps(found, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     status_t status =
         FAIL(STATUS_BAD_CONFIG, "%s: %s%s: expected %s, found %.*s", reader->file, reader->prefix,
              field, expected, FOUND_BYTES_MAX, text ? text : "nothing");
@@ -230,10 +231,10 @@ static status_t read_rope_dim(const reader_t *reader, model_config_t *config)
         return read_integer(reader, "qk_rope_head_dim", 2, config->head_dim, &config->rope_dim);
     TRY(read_number(reader, "partial_rotary_factor", 0, 1, &part));
     dim = part * config->head_dim;
-    if (dim < 2 || dim != floor(dim))
+    if (dim < 2 || fabs(dim - round(dim)) > 1e-6)
         return refuse(reader, "partial_rotary_factor", find(reader, "partial_rotary_factor"),
                       "a share of head_dim that is a whole number of channels");
-    config->rope_dim = (uint32_t)dim;
+    config->rope_dim = (uint32_t)round(dim);
     return STATUS_OK;
 }
 

@@ -189,13 +189,19 @@ static const tensor_view_t *take_sibling(loader_t *loader, const char *suffix,
     return take(loader, loader->sibling);
 }
 
-static status_t take_block_scales(loader_t *loader, const want_t *want, weight_form_t *form,
-                                  const void **scale)
+/* In either spelling. */
+static const tensor_view_t *take_scale(loader_t *loader)
 {
     const tensor_view_t *found = take_sibling(loader, "weight_scale_inv", "_scale_inv");
 
-    if (!found)
-        found = take_sibling(loader, "scale", "_scale");
+    return found ? found : take_sibling(loader, "scale", "_scale");
+}
+
+static status_t take_block_scales(loader_t *loader, const want_t *want, weight_form_t *form,
+                                  const void **scale)
+{
+    const tensor_view_t *found = take_scale(loader);
+
     TRY(check_shape(loader->sibling, "F8_E8M0 or F32",
                     found && (found->dtype == TENSOR_F8_E8M0 || found->dtype == TENSOR_F32), want,
                     (want->rows + 127) / 128, (want->columns + 127) / 128, found));
@@ -222,7 +228,7 @@ static status_t take_group_scales(loader_t *loader, const want_t *want, weight_f
     uint32_t group = nvfp4 ? 16 : 32;
 
     if (!nvfp4)
-        found = take_sibling(loader, "scale", "_scale");
+        found = take_scale(loader);
     if (want->columns % group != 0)
         return FAIL(STATUS_BAD_FILE,
                     "tensor %s: expected FP4 only in matrices of whole groups of %u "

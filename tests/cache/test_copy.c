@@ -9,6 +9,8 @@
 
 #include "cache/copy.h"
 #include "cache/digest.h"
+#include "cache/stream.h"
+#include "kernels/isa.h"
 #include "runtime/base/random.h"
 #include "tests/cache/configs.h"
 
@@ -138,8 +140,11 @@ static void test_every_layout_pair_round_trips(void **state)
                                                {FORM_FP8_BLOCKS, FORM_FP8_ROW},
                                                {FORM_BF16, FORM_BF16},
                                                {FORM_FLOAT32, FORM_FLOAT32}};
-    static const uint16_t ratios[] = {128, 4};
-    geometry_config_t odd = config_make(2, ratios, 512);
+    static const uint16_t odd_ratios[] = {4, 128}, full_ratios[] = {0, 0, 4, 128, 4, 128};
+    static const uint16_t pro_ratios[] = {128, 128, 4, 128};
+    geometry_config_t odd = config_make(2, odd_ratios, 512);
+    geometry_config_t full = config_make(6, full_ratios, 128),
+                      pro = config_make(4, pro_ratios, 128);
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(forms); i++) {
@@ -151,6 +156,9 @@ static void test_every_layout_pair_round_trips(void **state)
     }
     odd.speculation_tokens = 3;
     round_trip(&odd);
+    full.draft_layers = 1;
+    round_trip(&full);
+    round_trip(&pro);
 }
 
 static void test_model_without_history_copies_nothing(void **state)
@@ -426,6 +434,53 @@ static void test_lists_of_any_length_and_alignment(void **state)
     free(target);
 }
 
+static void test_stream_copies_every_length_and_alignment(void **state)
+{
+    enum { ROOM = 2048 };
+    unsigned char source[ROOM], target[ROOM], expected[ROOM];
+
+    (void)state;
+    for (int i = 0; i < ROOM; i++)
+        source[i] = (unsigned char)random_at(11, (uint64_t)i);
+    for (int level = ISA_SCALAR; level < ISA_COUNT; level++) {
+        isa_cap_set((isa_t)level);
+        for (size_t bytes = 0; bytes < 1600; bytes += 1 + bytes / 7) {
+            for (size_t shift = 0; shift < 70; shift += 9) {
+                memset(target, 0xaa, ROOM);
+                memset(expected, 0xaa, ROOM);
+                memcpy(expected + shift, source + 2 * shift, bytes);
+                stream_copy(target + shift, source + 2 * shift, bytes, shift > 9 ? source : NULL);
+                stream_end();
+                assert_memory_equal(target, expected, ROOM);
+            }
+        }
+    }
+    isa_cap_set(ISA_AVX512);
+}
+
+static void test_long_strided_lists_arrive_whole(void **state)
+{
+    enum { RUNS = 40, RUN = 40001, STRIDE = RUN + 5 };
+    unsigned char *source = malloc(RUNS * STRIDE), *target = calloc(RUNS, STRIDE);
+    copy_item_t item = {.source = 2, .target = 1, .bytes = RUN, .count = RUNS};
+    const copy_list_t list = {.items = &item, .count = 1, .items_max = 1, .op = "test"};
+
+    (void)state;
+    for (uint32_t i = 0; i < RUNS * STRIDE; i++)
+        source[i] = (unsigned char)(i * 7 + i / 251);
+    item.source_stride = STRIDE;
+    item.target_stride = RUN + 3;
+    assert_int_equal(copy_execute(&list, source, RUNS * STRIDE, target, RUNS * STRIDE), STATUS_OK);
+    for (uint32_t run = 0; run < RUNS; run++) {
+        const unsigned char *at = target + 1 + run * (RUN + 3);
+
+        assert_memory_equal(at, source + 2 + run * STRIDE, RUN);
+        assert_int_equal(at[-1] | at[RUN] | at[RUN + 1], 0); /* nothing between the runs */
+    }
+    free(source);
+    free(target);
+}
+
 static void test_runs_that_touch_are_merged(void **state)
 {
     geometry_config_t config = config_flash();
@@ -513,6 +568,8 @@ int main(void)
         cmocka_unit_test(test_full_list_is_refused_and_left_as_it_was),
         cmocka_unit_test(test_no_byte_moves_before_all_runs_are_checked),
         cmocka_unit_test(test_lists_of_any_length_and_alignment),
+        cmocka_unit_test(test_stream_copies_every_length_and_alignment),
+        cmocka_unit_test(test_long_strided_lists_arrive_whole),
         cmocka_unit_test(test_runs_that_touch_are_merged),
         cmocka_unit_test(test_probe_is_told_which_path_ran),
     };

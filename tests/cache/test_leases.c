@@ -276,6 +276,8 @@ static bool close_page(world_t *world, uint32_t handle)
         there->page = standing.value;
     }
     assert_int_equal(standing.value, there->page);
+    if (standing.value != attempt->pages[i].value)
+        prefix_hold(world->prefix, world->pool, standing);
     there->references++;
     attempt->chain[i] = standing;
     attempt->closed++;

@@ -4,6 +4,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -228,6 +231,59 @@ static void test_generation_words_tell_lives_apart(void **state)
     assert_true(generation_equal(generation_read(words, 2), second));
 }
 
+/* What two processes share: one unit, its word, and the "message" that names the life whose bytes are complete. */
+typedef struct {
+    generation_word_t word;
+    _Atomic uint64_t complete;
+    uint64_t bytes[64];
+} shared_t;
+
+enum { LIVES = 200000 };
+
+static void live(shared_t *shared)
+{
+    for (uint32_t life = 1; life <= LIVES; life++) {
+        generation_publish(&shared->word, 0, (generation_t){1, life});
+        for (size_t i = 0; i < COUNT_OF(shared->bytes); i++)
+            ((volatile uint64_t *)shared->bytes)[i] = life;
+        atomic_store_explicit(&shared->complete, life, memory_order_release);
+    }
+}
+
+static void test_accepted_copies_are_of_one_life_across_processes(void **state)
+{
+    shared_t *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint32_t accepted = 0, life = 0;
+    pid_t writer;
+
+    (void)state;
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    writer = fork();
+    assert_true(writer >= 0);
+    if (writer == 0) {
+        live(shared);
+        _exit(0);
+    }
+    while (life < LIVES) {
+        uint64_t copy[COUNT_OF(shared->bytes)];
+
+        life = (uint32_t)atomic_load_explicit(&shared->complete, memory_order_acquire);
+        if (life == 0 || !generation_is(&shared->word, 0, (generation_t){1, life}))
+            continue;
+        for (size_t i = 0; i < COUNT_OF(copy); i++)
+            copy[i] = ((volatile uint64_t *)shared->bytes)[i];
+        if (!generation_still(&shared->word, 0, (generation_t){1, life}))
+            continue;
+        accepted++;
+        for (size_t i = 0; i < COUNT_OF(copy); i++)
+            assert_int_equal(copy[i], life);
+    }
+    assert_int_equal(waitpid(writer, NULL, 0), writer);
+    assert_true(accepted > 0); /* the last life at least */
+    munmap(shared, sizeof(*shared));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +298,7 @@ int main(void)
         cmocka_unit_test(test_checks_see_planted_damage),
         cmocka_unit_test(test_print_names_states),
         cmocka_unit_test(test_generation_words_tell_lives_apart),
+        cmocka_unit_test(test_accepted_copies_are_of_one_life_across_processes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

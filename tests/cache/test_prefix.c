@@ -165,6 +165,8 @@ static void test_second_of_two_equal_pages_stays_private(void **state)
     assert_int_equal(standing.value, pages[0].value);
     assert_int_equal(pool_item(world->pool, unit_page(mine))->state, POOL_LEASED);
     assert_false(prefix_has(world->prefix, mine));
+    assert_int_equal(pool_item(world->pool, unit_page(standing))->references, 1);
+    prefix_hold(world->prefix, world->pool, standing);
     assert_int_equal(pool_item(world->pool, unit_page(standing))->references, 2);
     /* its next page goes below the standing one */
     assert_int_equal(prefix_insert(world->prefix, world->pool, OTHER, standing, lease(world, OTHER),

@@ -1,0 +1,78 @@
+/* check.c - `lockstep check FILE... | --schema`: what is wrong with topology files, all of it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/plan.h"
+#include "model/weights.h"
+
+/* True if the folder has weights to look at. */
+static bool has_weights(const char *folder)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    char path[2 * PATH_BYTES_MAX];
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Names, shapes and forms of all tensors; the values are looked at when they are loaded. */
+static bool check_weights(const deployment_t *d, const char *path)
+{
+    weights_t weights;
+    if (!has_weights(d->topology.model_path)) {
+        printf("%s: %s has no weights, looked at config.json alone\n", path,
+               d->topology.model_path);
+        return true;
+    }
+    trail_reset();
+    if (weights_open(&weights, d->topology.model_path, &d->config) != STATUS_OK) {
+        fprintf(stderr, "%s: model: %s\n", path, trail_text());
+        return false;
+    }
+    weights_close(&weights);
+    return true;
+}
+
+static bool check_file(const char *path, deployment_t *d)
+{
+    topology_errors_t errors;
+    memset(&errors, 0, sizeof(errors));
+    status_t status = deployment_load(path, d, &errors);
+    topology_errors_print(&errors, stderr);
+    if (status != STATUS_OK) {
+        if (errors.count == 0)
+            fprintf(stderr, "%s: %s\n", path, trail_text());
+        return false;
+    }
+    if (!check_weights(d, path))
+        return false;
+    printf("%s: good. %u actors on %u host%s; ", path, d->topology.actor_count,
+           d->topology.host_count, d->topology.host_count == 1 ? "" : "s");
+    plan_print_capacity(d, d->topology.context_tokens, stdout);
+    return true;
+}
+
+int command_check(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--schema") == 0) {
+        topology_schema_print(stdout);
+        return EXIT_OK;
+    }
+    if (argc < 2 || argv[1][0] == '-')
+        return command_usage("check");
+    deployment_t *deployment = malloc(sizeof(*deployment));
+    if (!deployment) {
+        fprintf(stderr, "lockstep check: out of memory\n");
+        return EXIT_FAILED;
+    }
+    bool good = true;
+    for (int i = 1; i < argc; i++)
+        good = check_file(argv[i], deployment) && good;
+    free(deployment);
+    return good ? EXIT_OK : EXIT_BAD_FILE;
+}
