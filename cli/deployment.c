@@ -154,6 +154,27 @@ static void resolve_group(deployment_t *d, topology_kind_t kind, uint16_t instan
     }
 }
 
+/* Devices of a CPU lie in the memory of their host. */
+static void check_hosts(deployment_t *d, topology_errors_t *errors)
+{
+    const topology_t *t = &d->topology;
+    uint64_t needed[HOSTS_MAX] = {0};
+    for (uint16_t i = 0; i < t->prefill_count; i++)
+        needed[t->prefills[i].host] +=
+            t->prefills[i].tp * deployment_bytes_total(&d->prefills[i].bytes);
+    for (uint16_t i = 0; i < t->decode_count; i++)
+        needed[t->decodes[i].host] +=
+            t->decodes[i].tp * deployment_bytes_total(&d->decodes[i].bytes);
+    for (uint16_t i = 0; i < t->host_count && t->device == TOPOLOGY_CPU; i++) {
+        const topology_host_t *host = &t->hosts[i];
+        if (host->memory_bytes > 0 && needed[i] > host->memory_bytes)
+            topology_errors_add(errors, host->memory_at,
+                                "hosts[%u].memory: %.1f MB, but the ranks of '%s' need %.1f MB", i,
+                                (double)host->memory_bytes / 1e6, host->name,
+                                (double)needed[i] / 1e6);
+    }
+}
+
 /* ---- loading ---------------------------------------------------------------------------------- */
 
 static void check_model(deployment_t *d, topology_errors_t *errors)
@@ -192,6 +213,8 @@ status_t deployment_load(const char *path, deployment_t *d, topology_errors_t *e
         each_group(d, errors, check_division);
     if (errors->count == 0)
         each_group(d, errors, resolve_group);
+    if (errors->count == 0)
+        check_hosts(d, errors);
     if (errors->count > 0)
         return FAIL(STATUS_BAD_CONFIG, "%s: %s", path, errors->items[0].text);
     return STATUS_OK;

@@ -101,8 +101,6 @@ static void print_bytes(const deployment_t *d, FILE *out)
         bool shared = t->device == TOPOLOGY_CPU; /* devices of a CPU lie in the host's memory */
         print_bytes_row(host->name, "all", shared ? "in host memory" : "in device memory", &sum,
                         shared ? host->memory_bytes : host->devices * host->device_bytes, out);
-        if (shared && host->memory_bytes > 0 && deployment_bytes_total(&sum) > host->memory_bytes)
-            fprintf(out, "  %s has less memory than its ranks need\n", host->name);
     }
 }
 

@@ -52,7 +52,7 @@ static const schema_key_t host_keys[] = {
      .max = 1ull << 50,
      .zero = "unknown",
      .standard = "unknown",
-     .meaning = "memory of the host; plan compares with it what the host holds"},
+     .meaning = "memory of the host; with cpu its ranks must fit into it"},
 };
 static const schema_section_t host_section = {
     .name = "hosts", .meaning = "Machines. Each has one supervisor.", SECTION(host_keys)};

@@ -70,6 +70,7 @@ typedef struct {
     uint32_t devices;
     uint64_t device_bytes; /* memory of each device */
     uint64_t memory_bytes; /* memory of the host itself; 0: not stated */
+    topology_mark_t memory_at;
 } topology_host_t;
 
 typedef struct {

@@ -24,6 +24,7 @@ static void validate_hosts(topology_load_t *load)
     topology_t *t = &load->topology;
     for (uint16_t i = 0; i < t->host_count; i++) {
         topology_host_t *host = &t->hosts[i];
+        host->memory_at = places_find(load, &host->memory_bytes, host);
         for (uint16_t k = 0; k < i; k++) {
             if (strcmp(t->hosts[k].name, host->name) == 0)
                 topology_errors_add(load->errors, places_find(load, host->name, host),

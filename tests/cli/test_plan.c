@@ -254,6 +254,9 @@ static void test_what_does_not_fit_the_model_is_refused_at_its_place(void **stat
         {"prefill: [{tp: 3}]\ndecode: [{}]\n",
          ":3:16: prefill[0].tp: 3 ranks do not divide 8 heads\n"},
         {"prefill: [{}]\ndecode: [{pages: 100000}]\n", ":4:18: decode[0].pages: a rank needs 34"},
+        {"prefill: [{pages: 512}]\ndecode: [{pages: 512}]\nhosts: [{memory: 90MiB}]\n"
+         "limits: {context_tokens: 4096}\n",
+         ":5:18: hosts[0].memory: 94.4 MB, but the ranks of 'local' need "},
         {"prefill: [{}]\ndecode: [{}]\nhosts: [{device_memory: 10MB}]\n",
          ":3:11: prefill[0].pages: auto: "},
         {"prefill: [{}]\ndecode: [{}]\nlimits: {context_tokens: 1048576}\n"
