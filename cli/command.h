@@ -15,7 +15,11 @@ enum {
 /*    name       usage                              what it does */
 #define COMMAND_TABLE(C)                                                                           \
     C(check, "FILE... | --schema", "say what is wrong with topology files, or what they may hold") \
-    C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start")
+    C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start") \
+    C(run, "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N]", \
+      "answer one prompt in this process, without actors")                                         \
+    C(verify, "MODEL FILE.jsonl... [--cache FORM] [--tp N] [--chunk N] [--threads N]",             \
+      "hold greedy answers to recorded ones")
 
 /* argv[0] is the command's own name. Returns an exit code. */
 typedef int command_main_t(int argc, char **argv);
