@@ -22,6 +22,7 @@ enum {
     PORT_DEVICE,               /* a rank's device: steps and copies */
     PORT_CLIENT,  /* a gateway's clients: HTTP in a deployment, generated load in the simulator */
     PORT_PROCESS, /* a supervisor's children */
+    PORT_FIGURES, /* a monitor's host: figures of its actors */
     ACTOR_NONE = 0xffff,
 };
 
