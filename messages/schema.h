@@ -502,7 +502,7 @@
     M(device_mapped,  53, LOCAL,   ACTOR,   PRT,       RNK,             "",        "mapped")                           \
     M(watch,          54, REQUEST, ACTOR,   OBS | SUP, MON,             "",        "how are the mailboxes?")           \
     M(mailboxes,      55, REPLY,   ACTOR,   MON,       OBS | SUP,       "watch",   "so")                              \
-    M(figures,        56, LOCAL,   ACTOR,   PRT,       MON,             "",        "what the mailboxes of this host show")
+    M(figures,        56, LOCAL,   ACTOR,   PRT,       MON,             "",        "this host's mailboxes")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */

@@ -98,7 +98,7 @@ static int run_transfer(char **argv)
 
     (void)snprintf(directory, sizeof(directory), "%s", argv[3]);
     (void)snprintf(prefix, sizeof(prefix), "%s", argv[4]);
-    config = config_of(TOY_TRANSFER, (incarnation_t)atoi(argv[2]));
+    config = config_of(TOY_TRANSFER, (incarnation_t)strtoul(argv[2], NULL, 10));
     if (endpoints_ipc(&endpoints, &toy_roster, directory) != STATUS_OK ||
         process_open(&config, &process) != STATUS_OK)
         return 2;
