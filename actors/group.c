@@ -202,7 +202,8 @@ void group_join(group_t *group, const envelope_t *envelope, outbox_t *outbox)
     *rank = (group_rank_t){.incarnation = envelope->incarnation, .pool_bytes = m->pool.bytes};
     rank->pool_name_bytes =
         m->pool.name.count < POOL_NAME_BYTES_MAX ? m->pool.name.count : POOL_NAME_BYTES_MAX;
-    memcpy(rank->pool_name, m->pool.name.data, rank->pool_name_bytes);
+    if (rank->pool_name_bytes > 0)
+        memcpy(rank->pool_name, m->pool.name.data, rank->pool_name_bytes);
     group->weights_digest = m->weights_digest;
     group->geometry_digest = m->geometry_digest;
     group->numerics_digest = m->numerics_digest;
@@ -446,8 +447,10 @@ static void keep_result(group_t *group, group_step_t *step, const message_step_d
             .logprob = token->logprob,
             .top_count = top,
         };
-        memcpy(tokens[i].top_tokens, token->top_tokens.data, top * sizeof(uint32_t));
-        memcpy(tokens[i].top_logprobs, token->top_logprobs.data, top * sizeof(float));
+        if (top > 0) {
+            memcpy(tokens[i].top_tokens, token->top_tokens.data, top * sizeof(uint32_t));
+            memcpy(tokens[i].top_logprobs, token->top_logprobs.data, top * sizeof(float));
+        }
     }
     if (m->closed.count > 0)
         memcpy(closed, m->closed.data, m->closed.count * sizeof(*closed));

@@ -461,7 +461,7 @@
     M(client_end,     12, LOCAL,   ACTOR,   GTW,       PRT,             "",        "the answer is whole, or ended")    \
     M(route,          13, REQUEST, ACTOR,   GTW,       SCH,             "",        "which instances serve this attempt?") \
     M(routed,         14, REPLY,   ATTEMPT, SCH,       GTW,             "route",   "these, or why none")               \
-    M(instance,       15, STATE,   ACTOR,   PRE | DEC, SCH | MON,       "",        "load and room of a group")         \
+    M(instance,       15, STATE,   ACTOR,   PRE | DEC | TRF, SCH | MON, "",        "load and room of a group; a transfer: it lives") \
     M(submit,         16, REQUEST, ATTEMPT, GTW,       PRE,             "",        "opens an attempt at prefill")      \
     M(busy,           17, REPLY,   ATTEMPT, PRE | DEC, GTW | PRE,       "submit reserve", "no room; nothing was opened") \
     M(abort,          18, REPLY,   ATTEMPT, GTW | PRE | DEC, PRE | DEC | TRF, "submit reserve open", "end it; behind its opening, on the same stream") \

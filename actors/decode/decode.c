@@ -129,7 +129,8 @@ static status_t on_pools(void *arg, const envelope_t *envelope, outbox_t *outbox
     source->pool_count = m->pools.count;
     for (uint32_t i = 0; i < m->pools.count; i++) {
         source->pools[i] = m->pools.data[i];
-        memcpy(source->names[i], m->pools.data[i].name.data, m->pools.data[i].name.count);
+        if (m->pools.data[i].name.count > 0)
+            memcpy(source->names[i], m->pools.data[i].name.data, m->pools.data[i].name.count);
         source->pools[i].name.data = NULL; /* set again when it is sent */
     }
     return STATUS_OK;
@@ -159,7 +160,8 @@ static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *
             m->reason.count < REASON_BYTES_MAX - 1 ? m->reason.count : REASON_BYTES_MAX - 1;
 
         source->state = PAIR_REFUSED;
-        memcpy(source->reason, m->reason.data, bytes);
+        if (bytes > 0)
+            memcpy(source->reason, m->reason.data, bytes);
         source->reason[bytes] = '\0';
         LOG(ERROR, "DECODE-PAIR-REFUSED rank=%u source=%u reason=\"%s\"", rank, m->rank,
             source->reason);
@@ -324,7 +326,8 @@ static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbo
         uint32_t bytes =
             m->detail.count < sizeof(detail) - 1 ? m->detail.count : (uint32_t)sizeof(detail) - 1;
 
-        memcpy(detail, m->detail.data, bytes);
+        if (bytes > 0)
+            memcpy(detail, m->detail.data, bytes);
         detail[bytes] = '\0';
         decode_end(self, attempt, END_LOST, detail, outbox);
         return STATUS_OK;

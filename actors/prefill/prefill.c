@@ -298,7 +298,8 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
         return FAIL(STATUS_UNEXPECTED, "END from %u, reason %u", envelope->from, m->reason);
     attempt->suspect = attempt->suspect || m->suspect;
     attempt->charge = attempt->charge || m->charge;
-    memcpy(detail, m->detail.data, m->detail.count);
+    if (m->detail.count > 0)
+        memcpy(detail, m->detail.data, m->detail.count);
     detail[m->detail.count] = '\0';
     prefill_end(self, attempt, (end_reason_t)m->reason, detail, false, outbox);
     return STATUS_OK;

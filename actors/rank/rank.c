@@ -298,7 +298,8 @@ static status_t on_device_ready(void *arg, const envelope_t *envelope, outbox_t 
     ASSERT(m->pool.name.count <= POOL_NAME_BYTES_MAX);
     self->device = *m;
     self->pool_name_bytes = m->pool.name.count;
-    memcpy(self->pool_name, m->pool.name.data, m->pool.name.count);
+    if (m->pool.name.count > 0)
+        memcpy(self->pool_name, m->pool.name.data, m->pool.name.count);
     self->device.pool.name = (text_view_t){0};
     self->owes_join = true;
     self->state = JOINING;

@@ -255,6 +255,9 @@ static status_t on_instance(void *arg, const envelope_t *envelope, outbox_t *out
     uint64_t opened;
 
     (void)outbox;
+    for (uint32_t i = 0; i < self->transfer_count; i++)
+        if (self->transfers[i] == envelope->from)
+            return STATUS_OK; /* that its stream is up says enough */
     if (!instance)
         return FAIL(STATUS_UNEXPECTED, "actor %u is no instance of this topology", envelope->from);
     opened = instance->is_up ? m->opened - instance->load.opened : m->opened;

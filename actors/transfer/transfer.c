@@ -77,6 +77,8 @@ typedef struct {
 
 typedef struct {
     uint8_t state;
+    bool reported; /* INSTANCE went to the scheduler that lives now */
+    actor_id_t scheduler;
     uint32_t free_first;
     uint32_t live_first; /* oldest */
     uint32_t live_last;
@@ -488,6 +490,17 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
+static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    transfer_t *self = arg;
+    const message_joined_t *m = envelope->body;
+
+    (void)outbox;
+    if (m->actor == self->scheduler)
+        self->reported = false;
+    return STATUS_OK;
+}
+
 static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     (void)arg;
@@ -525,10 +538,22 @@ static void push_pull(transfer_t *self, attempt_t *attempt, const group_t *targe
     outbox_push(outbox, targets->ranks[rank], MESSAGE_pull, &pull);
 }
 
+/* The scheduler names only transfers that it hears of. */
+static void plan_report(transfer_t *self, outbox_t *outbox)
+{
+    message_instance_t now = {.ready = 1, .running = self->live_count};
+
+    if (self->reported || !outbox_may_send(outbox, self->scheduler, MESSAGE_instance))
+        return;
+    outbox_push(outbox, self->scheduler, MESSAGE_instance, &now);
+    self->reported = true;
+}
+
 static void plan(void *arg, outbox_t *outbox)
 {
     transfer_t *self = arg;
 
+    plan_report(self, outbox);
     for (uint32_t i = self->live_first; i != NIL; i = self->attempts[i].next) {
         attempt_t *attempt = &self->attempts[i];
         group_t *targets = targets_of(self, attempt);
@@ -548,9 +573,9 @@ static void plan(void *arg, outbox_t *outbox)
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static const actor_rule_t rules[] = {
-    {UP, MESSAGE_joined, on_nothing, BIT(UP)}, {UP, MESSAGE_exited, on_exited, BIT(UP)},
-    {UP, MESSAGE_tick, on_nothing, BIT(UP)},   {UP, MESSAGE_stop, on_nothing, BIT(UP)},
-    {UP, MESSAGE_targets, on_group, BIT(UP)},  {UP, MESSAGE_sources, on_group, BIT(UP)},
+    {UP, MESSAGE_joined, on_joined, BIT(UP)}, {UP, MESSAGE_exited, on_exited, BIT(UP)},
+    {UP, MESSAGE_tick, on_nothing, BIT(UP)},  {UP, MESSAGE_stop, on_nothing, BIT(UP)},
+    {UP, MESSAGE_targets, on_group, BIT(UP)}, {UP, MESSAGE_sources, on_group, BIT(UP)},
 };
 
 static const actor_rule_t attempt_rules[] = {
@@ -637,6 +662,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->store_offset = self->map_offset + map_bytes(TRANSFER_ATTEMPTS_MAX);
     map_init(AT(self, map_t, map_offset), TRANSFER_ATTEMPTS_MAX);
     chain_store_init(store_of(self), store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
+    self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
     self->live_first = self->live_last = NIL;
     for (uint32_t i = 0; i < TRANSFER_ATTEMPTS_MAX; i++)
         self->attempts[i].next = i + 1 < TRANSFER_ATTEMPTS_MAX ? i + 1 : NIL;

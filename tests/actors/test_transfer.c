@@ -44,6 +44,7 @@ static int setup(void **state)
     scene_t *scene = scene_open(&transfer_type, TOPOLOGY_TRANSFER, 1, 1, TP);
 
     announce(scene, TOPOLOGY_DECODE, TARGET_EPOCH);
+    scene_take(scene, scene_actor(scene, TOPOLOGY_SCHEDULER, 0), MESSAGE_instance);
     announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH);
     *state = scene;
     return 0;
