@@ -29,6 +29,7 @@
     O(compressor_fold, compressor_fold_t)                                                          \
     O(compressor_overlap, compressor_overlap_t)                                                    \
     O(indexer_score, indexer_score_t)                                                              \
+    O(attention_keys, attention_keys_t)                                                            \
     O(attention_tile, attention_tile_t)                                                            \
     O(attention_finish, attention_finish_t)                                                        \
     O(moe_route, moe_route_t)                                                                      \

@@ -8,17 +8,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { POLLS = 2000 }; /* about as long as a futex call takes */
+enum { POLLS = 2000, PART_BITS = 24 }; /* polls: about as long as a futex call takes */
 
+/* `ticket` holds a round's number of parts and the next part in one word, so a helper that comes
+ * late can neither take a part of a round that is over nor mistake one round's parts for another's.
+ * The caller waits for parts, not for helpers: on a busy machine it does the work of those that
+ * sleep. `work` and `context` change only when all parts are done. */
 struct team {
     uint32_t threads;
     uint32_t polls;
     team_work_t *work;
     void *context;
-    uint32_t parts;
-    atomic_uint round; /* bumped to start one; futex */
-    atomic_uint next;  /* part to take */
-    atomic_uint busy;  /* helpers that have not finished this round; futex */
+    _Atomic uint64_t ticket;
+    atomic_uint done;     /* parts of this round; futex */
+    atomic_uint round;    /* bumped to start one; futex */
+    atomic_uint sleepers; /* on either futex */
     atomic_bool closing;
     pthread_t handles[TEAM_THREADS_MAX];
     struct member {
@@ -46,24 +50,31 @@ static void relax(void)
 
 static void take_parts(team_t *team, uint32_t thread)
 {
+    const uint64_t mask = (1u << PART_BITS) - 1;
+
     for (;;) {
-        uint32_t part = atomic_fetch_add(&team->next, 1);
-        if (part >= team->parts)
+        uint64_t ticket = atomic_fetch_add(&team->ticket, 1);
+        uint32_t part = (uint32_t)(ticket & mask), parts = (uint32_t)(ticket >> PART_BITS & mask);
+        if (part >= parts)
             return;
         team->work(team->context, part, thread);
+        if (atomic_fetch_add(&team->done, 1) + 1 == parts && atomic_load(&team->sleepers))
+            wake(&team->done);
     }
 }
 
 /* Returns when *word is not `value` any more. */
-static void wait_change(const team_t *team, atomic_uint *word, unsigned value)
+static void wait_change(team_t *team, atomic_uint *word, unsigned value)
 {
     for (uint32_t i = 0; i < team->polls; i++) {
         if (atomic_load(word) != value)
             return;
         relax();
     }
+    atomic_fetch_add(&team->sleepers, 1);
     while (atomic_load(word) == value)
         sleep_on(word, value);
+    atomic_fetch_sub(&team->sleepers, 1);
 }
 
 static void *member_main(void *argument)
@@ -74,12 +85,10 @@ static void *member_main(void *argument)
 
     for (;;) {
         wait_change(team, &team->round, round);
-        round++;
+        round = atomic_load(&team->round);
         if (atomic_load(&team->closing))
             return NULL;
         take_parts(team, self->thread);
-        if (atomic_fetch_sub(&team->busy, 1) == 1)
-            wake(&team->busy);
     }
 }
 
@@ -127,6 +136,7 @@ uint32_t team_threads(const team_t *team)
 
 void team_run(team_t *team, uint32_t parts, team_work_t *work, void *context)
 {
+    ASSERT(parts < 1u << (PART_BITS - 1));
     if (team->threads == 1 || parts <= 1) {
         for (uint32_t part = 0; part < parts; part++)
             work(context, part, 0);
@@ -134,12 +144,12 @@ void team_run(team_t *team, uint32_t parts, team_work_t *work, void *context)
     }
     team->work = work;
     team->context = context;
-    team->parts = parts;
-    atomic_store(&team->next, 0);
-    atomic_store(&team->busy, team->threads - 1);
+    atomic_store(&team->done, 0);
+    atomic_store(&team->ticket, (uint64_t)parts << PART_BITS);
     atomic_fetch_add(&team->round, 1);
-    wake(&team->round);
+    if (atomic_load(&team->sleepers))
+        wake(&team->round);
     take_parts(team, 0);
-    for (unsigned busy; (busy = atomic_load(&team->busy)) != 0;)
-        wait_change(team, &team->busy, busy);
+    for (unsigned done; (done = atomic_load(&team->done)) < parts;)
+        wait_change(team, &team->done, done);
 }

@@ -13,7 +13,7 @@
 
 #include "model/forward_parts.h"
 
-enum { GEMM_PARALLEL_MIN = 1 << 17, ROWS_PARALLEL_MIN = 32 };
+enum { GEMM_PARALLEL_MIN = 1 << 18, ROWS_PARALLEL_MIN = 32 };
 
 /* -- shape
  * -------------------------------------------------------------------------------------------------------
@@ -166,7 +166,8 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         void *target;
         size_t count, size;
     } arrays[] = {
-        {&r->row_items, rows, 4},
+        {&r->item_rows, rows, 4},
+        {&r->block_ends, rows, 4},
         {&r->positions, rows, 4},
         {&r->tokens, rows, 4},
         {&r->turns, rows * c->rope_dim, 4},
@@ -495,8 +496,8 @@ static status_t take_items(forward_t *f, const forward_cache_t *cache, const for
                         items[i].position + items[i].count, f->options.positions_max);
         ASSERT(items[i].count > 0 && items[i].logit_count <= items[i].count);
         wanted += items[i].logit_count;
+        r->item_rows[i] = r->rows;
         for (uint32_t m = 0; m < items[i].count; m++, r->rows++) {
-            r->row_items[r->rows] = i;
             r->positions[r->rows] = items[i].position + m;
             r->tokens[r->rows] = items[i].tokens[m];
             if (items[i].tokens[m] >= f->config->vocabulary)

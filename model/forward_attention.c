@@ -49,16 +49,15 @@ static void project(forward_t *f, const forward_layer_t *layer)
 typedef struct {
     forward_t *f;
     const forward_layer_t *layer;
-    const forward_item_t *item;
-    uint32_t first_row; /* of the item */
-    uint32_t queries;   /* at once */
-    uint32_t heads;     /* at once */
+    uint32_t heads; /* at once */
 } core_work_t;
 
 /* A few queries of one sequence and some of their heads, on one thread. */
 typedef struct {
     const core_work_t *w;
+    const forward_item_t *item;
     forward_scratch_t *scratch;
+    uint32_t first_row;  /* of the item */
     uint32_t row, count; /* queries: rows of the step */
     uint32_t position;   /* of the first */
     uint32_t head, heads;
@@ -75,7 +74,8 @@ static void core_tile(core_t *core, uint64_t any, const uint8_t *places)
     uint32_t dim = f->config->head_dim, rows = (uint32_t)__builtin_popcountll(any);
     size_t width = (size_t)f->heads * dim, at = core->row * width + (size_t)core->head * dim;
 
-    attention_keys(core->scratch->values, rows, dim, core->scratch->keys);
+    f->o->attention_keys(
+        &(attention_keys_t){rows, dim, core->scratch->values, core->scratch->keys});
     f->o->attention_tile(&(attention_tile_t){
         .queries = core->count,
         .heads = core->heads,
@@ -116,8 +116,7 @@ static void core_window(core_t *core)
             for (uint32_t m = 0; m < core->count; m++)
                 if (s <= core->position + m && s + window > core->position + m)
                     core->visible[m] |= 1ull << i;
-            forward_window_row(f, core->w->layer, core->w->item, core->w->first_row, s, &data,
-                               &scale);
+            forward_window_row(f, core->w->layer, core->item, core->first_row, s, &data, &scale);
             row_decode(&f->row_form, data, scale, core->scratch->values + (size_t)rows * dim);
             places[rows++] = (uint8_t)i;
             any |= 1ull << i;
@@ -167,7 +166,7 @@ static void core_entries(core_t *core)
             continue;
         for (uint64_t left = any; left; left &= left - 1) {
             uint32_t place = (uint32_t)__builtin_ctzll(left), entry = core->tile + place;
-            uint32_t page = core->w->item->pages[entry / per_page], at = entry % per_page;
+            uint32_t page = core->item->pages[entry / per_page], at = entry % per_page;
             row_decode(&f->row_form, view_data(&view, page, at), view_scale(&view, page, at),
                        core->scratch->values + (size_t)rows * dim);
             places[rows++] = (uint8_t)place;
@@ -176,22 +175,38 @@ static void core_entries(core_t *core)
     }
 }
 
+/* How many queries of an item share a tile: matters for speed only. */
+static uint32_t queries_at_once(const forward_t *f, const forward_layer_t *layer,
+                                const forward_item_t *item)
+{
+    uint32_t queries = FORWARD_LINES / f->heads;
+
+    if (layer->ratio == 4 && (item->position + item->count) / 4 > 4 * f->config->index_topk)
+        return 1; /* each query reads its own few entries */
+    return queries < 1 ? 1 : queries > FORWARD_QUERIES ? FORWARD_QUERIES : queries;
+}
+
 static void core_part(void *context, uint32_t part, uint32_t thread)
 {
     const core_work_t *w = context;
     const forward_t *f = w->f;
-    uint32_t head_parts = (f->heads + w->heads - 1) / w->heads,
-             first = part / head_parts * w->queries;
+    uint32_t head_parts = (f->heads + w->heads - 1) / w->heads, block = part / head_parts, i = 0;
     core_t core = {.w = w, .scratch = &f->scratch[thread]};
-    uint32_t dim = f->config->head_dim;
+    uint32_t dim = f->config->head_dim, queries, first;
 
-    core.row = w->first_row + first;
-    core.count = w->item->count - first < w->queries ? w->item->count - first : w->queries;
-    core.position = w->item->position + first;
+    while (block >= f->r.block_ends[i])
+        i++;
+    core.item = &f->r.items[i];
+    core.first_row = f->r.item_rows[i];
+    queries = queries_at_once(f, w->layer, core.item);
+    first = (block - (i ? f->r.block_ends[i - 1] : 0)) * queries;
+    core.row = core.first_row + first;
+    core.count = core.item->count - first < queries ? core.item->count - first : queries;
+    core.position = core.item->position + first;
     core.head = part % head_parts * w->heads;
     core.heads = f->heads - core.head < w->heads ? f->heads - core.head : w->heads;
-    for (uint32_t i = 0; i < core.count * core.heads; i++)
-        core.scratch->max[i] = -INFINITY;
+    for (uint32_t line = 0; line < core.count * core.heads; line++)
+        core.scratch->max[line] = -INFINITY;
     core_window(&core);
     if (w->layer->ratio)
         core_entries(&core);
@@ -200,24 +215,20 @@ static void core_part(void *context, uint32_t part, uint32_t thread)
         core.scratch->sum, f->r.core + ((size_t)core.row * f->heads + core.head) * dim});
 }
 
-/* How many queries share a tile, and whether heads are shared out: matters for speed only. */
-static void run_core(forward_t *f, const forward_layer_t *layer, const forward_item_t *item,
-                     uint32_t first_row)
+/* Blocks of all items run side by side; a single token is cut by heads instead. */
+static void run_core(forward_t *f, const forward_layer_t *layer)
 {
-    core_work_t work = {f, layer, item, first_row, FORWARD_LINES / f->heads, f->heads};
-    uint32_t threads = team_threads(f->team), entries = (item->position + item->count) / 4;
+    core_work_t work = {f, layer, f->heads};
+    uint32_t threads = team_threads(f->team), blocks = 0;
 
-    work.queries = work.queries < 1                 ? 1
-                   : work.queries > FORWARD_QUERIES ? FORWARD_QUERIES
-                                                    : work.queries;
-    if (layer->ratio == 4 && entries > 4 * f->config->index_topk)
-        work.queries = 1; /* each query reads its own few entries */
-    if (item->count == 1)
+    for (uint32_t i = 0; i < f->r.item_count; i++) {
+        uint32_t queries = queries_at_once(f, layer, &f->r.items[i]);
+        blocks += (f->r.items[i].count + queries - 1) / queries;
+        f->r.block_ends[i] = blocks;
+    }
+    if (f->r.rows == 1)
         work.heads = (f->heads + threads - 1) / threads;
-    team_run(f->team,
-             (item->count + work.queries - 1) / work.queries *
-                 ((f->heads + work.heads - 1) / work.heads),
-             core_part, &work);
+    team_run(f->team, blocks * ((f->heads + work.heads - 1) / work.heads), core_part, &work);
 }
 
 /* -- the way out
@@ -247,18 +258,14 @@ static status_t project_out(forward_t *f, const forward_layer_t *layer)
 
 status_t forward_attention(forward_t *f, const forward_layer_t *layer)
 {
-    uint32_t row = 0;
-
     project(f, layer);
     TRY(forward_compress_inputs(f, layer));
-    for (uint32_t i = 0; i < f->r.item_count; row += f->r.items[i++].count)
-        forward_compress_item(f, layer, i, row);
+    for (uint32_t i = 0; i < f->r.item_count; i++)
+        forward_compress_item(f, layer, i, f->r.item_rows[i]);
     if (layer->ratio == 4)
         TRY(forward_select(f, layer));
-    row = 0;
-    for (uint32_t i = 0; i < f->r.item_count; row += f->r.items[i++].count) {
-        run_core(f, layer, &f->r.items[i], row);
-        forward_window_keep(f, layer, &f->r.items[i], row);
-    }
+    run_core(f, layer);
+    for (uint32_t i = 0; i < f->r.item_count; i++)
+        forward_window_keep(f, layer, &f->r.items[i], f->r.item_rows[i]);
     return project_out(f, layer);
 }

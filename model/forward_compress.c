@@ -215,7 +215,8 @@ static void score_rows(const select_work_t *w, uint32_t row, uint32_t count,
             row_decode(&f->index_form, view_data(&view, page, at), view_scale(&view, page, at),
                        scratch->values + (size_t)i * c->index_dim);
         }
-        attention_keys(scratch->values, tile, c->index_dim, scratch->keys);
+        f->o->attention_keys(
+            &(attention_keys_t){tile, c->index_dim, scratch->values, scratch->keys});
         gemm_matrix_t keys = {
             GEMM_F32,   gemm_panels(tile) * GEMM_PANEL,    c->index_dim,  GEMM_BLOCK,
             GEMM_PANEL, (size_t)c->index_dim * GEMM_PANEL, scratch->keys, NULL};

@@ -88,7 +88,8 @@ typedef struct {
     uint32_t rows;
     const forward_item_t *items;
     uint32_t item_count;
-    uint32_t *row_items; /* row -> item */
+    uint32_t *item_rows;  /* item -> its first row */
+    uint32_t *block_ends; /* item -> blocks of queries up to and with it */
     uint32_t *positions;
     uint32_t *tokens;
     float *turns, *turns_compressed; /* [rows, rope_dim] */

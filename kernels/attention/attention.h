@@ -2,14 +2,19 @@
  *
  * A tile holds the rows at 64 neighbouring places (window positions or compressed entries; borders
  * at absolute multiples of 64). Callers go through the window's tiles, then the compressed ones,
- * ascending. For each query and head: a[i] = (q . row[i]) * scale, a gemm;  m = largest visible a;
- * p[i] = exp(a[i] - m), 0 where not visible l = sum of p, 16-way by place (lane place mod 16,
- * ascending, then the tree);  o = sum of p[i] row[i], a gemm, + 0 merge into (max, sum, out): M =
- * larger max; each side times exp(its max - M); sum = fma(sum, c_old, l c_new); out = fma(out,
- * c_old, o c_new). The first tile is copied; a tile without a visible row changes nothing. At the
- * end the sink, a logit without a value: M = larger of max and sink; out = out exp(max - M) / z
- * with z = fma(sum, exp(max - M), exp(sink - M)). The bits depend on a query's own visible rows
- * alone: not on its chunk, its neighbours, or rows that it cannot see.
+ * ascending. For each query and head:
+ *   1. a[i] = (q . row[i]) * scale, a gemm; m = largest visible a
+ *   2. p[i] = exp(a[i] - m), 0 where not visible
+ *      l = sum of p, 16-way: lane place mod 16, ascending, then the tree of rmsnorm.h
+ *      o = sum of p[i] row[i], a gemm, + 0
+ *   3. merge: M = larger of max and m; c_old = exp(max - M), c_new = exp(m - M)
+ *      sum = fma(sum, c_old, l c_new); out = fma(out, c_old, o c_new); max = M
+ *      The first tile is copied; a tile without a visible row changes nothing.
+ * Then the sink, a logit without a value: M = larger of max and sink; c = exp(max - M)
+ *   z = fma(sum, c, exp(sink - M)); out = out c / z
+ *
+ * The bits depend on a query's own visible rows alone: not on its chunk, its neighbours, or rows
+ * that it cannot see.
  */
 #ifndef KERNELS_ATTENTION_ATTENTION_H
 #define KERNELS_ATTENTION_ATTENTION_H
@@ -47,10 +52,17 @@ typedef struct {
     float *out; /* in place */
 } attention_finish_t;
 
-size_t attention_workspace(uint32_t queries, uint32_t heads, uint32_t channels);
-/* Fills `keys` from `values` (rows beyond `rows` are zero). */
-void attention_keys(const float *values, uint32_t rows, uint32_t channels, float *keys);
+/* Rows as panels of 16, side by side; rows beyond `rows` are zero. */
+typedef struct {
+    uint32_t rows;
+    uint32_t channels;
+    const float *values; /* [rows, channels] */
+    float *keys;         /* [rows / 16 rounded up][channels][16] */
+} attention_keys_t;
 
+size_t attention_workspace(uint32_t queries, uint32_t heads, uint32_t channels);
+
+void attention_keys_ref(const attention_keys_t *p);
 void attention_tile_ref(const attention_tile_t *p);
 void attention_finish_ref(const attention_finish_t *p);
 

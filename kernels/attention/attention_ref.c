@@ -13,15 +13,13 @@ size_t attention_workspace(uint32_t queries, uint32_t heads, uint32_t channels)
     return (size_t)queries * heads * (ATTENTION_TILE + channels);
 }
 
-void attention_keys(const float *values, uint32_t rows, uint32_t channels, float *keys)
+void attention_keys_ref(const attention_keys_t *p)
 {
-    for (uint32_t panel = 0; panel < gemm_panels(rows); panel++) {
-        for (uint32_t lane = 0; lane < GEMM_PANEL; lane++) {
-            uint32_t row = panel * GEMM_PANEL + lane;
-            float *target = keys + (size_t)panel * channels * GEMM_PANEL + lane;
-            for (uint32_t c = 0; c < channels; c++)
-                target[c * GEMM_PANEL] = row < rows ? values[(size_t)row * channels + c] : 0.0f;
-        }
+    for (uint32_t row = 0; row < gemm_panels(p->rows) * GEMM_PANEL; row++) {
+        float *panel = p->keys + (size_t)(row / GEMM_PANEL) * p->channels * GEMM_PANEL;
+        for (uint32_t c = 0; c < p->channels; c++)
+            panel[(size_t)c * GEMM_PANEL + row % GEMM_PANEL] =
+                row < p->rows ? p->values[(size_t)row * p->channels + c] : 0.0f;
     }
 }
 

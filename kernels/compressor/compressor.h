@@ -1,13 +1,14 @@
-/* compressor.h - pools the values of a block of tokens into one cached entry, by a softmax per
- * channel.
+/* compressor.h - pools a block of tokens into one cached entry, by a softmax per channel.
  *
  * Scores hold the position bias already. Both forms go through the tokens in order.
- *   running (ratio 128): per channel (max, sum, weighted), from (-inf, 0, 0); a token with value v
- * and score s: m = max(max, s); c = exp(max - m); e = exp(s - m); sum = fma(sum, c, e); weighted =
- * fma(weighted, c, e v) the entry is weighted / sum overlap (ratio 4): eight tokens, the previous
- * block's four with the first half of their channels, then the own four with the second: top =
- * largest score; sum and weighted ascending with exp(s - top); the entry is weighted / sum. The
- * first block has no previous one.
+ *   fold (ratio 128): the running state of a channel is (max, sum, weighted), from (-inf, 0, 0)
+ *     m = larger of max and s; c = exp(max - m); e = exp(s - m)
+ *     sum = fma(sum, c, e); weighted = fma(weighted, c, e v); max = m
+ *     The entry is weighted / sum.
+ *   overlap (ratio 4): eight tokens, the previous block's four with the first half of their
+ *     channels, then the own four with the second; the first block has no previous one
+ *     top = largest s; e = exp(s - top); sum += e; weighted = fma(e, v, weighted)
+ *     The entry is weighted / sum.
  */
 #ifndef KERNELS_COMPRESSOR_COMPRESSOR_H
 #define KERNELS_COMPRESSOR_COMPRESSOR_H

@@ -12,8 +12,9 @@ static void compressor_fold_cpu(const compressor_fold_t *p)
 {
     const float *restrict value = p->value, *restrict score = p->score;
     float *restrict max = p->max, *restrict sum = p->sum, *restrict weighted = p->weighted;
+    const uint32_t channels = p->channels;
 
-    for (uint32_t c = 0; c < p->channels; c++) {
+    for (uint32_t c = 0; c < channels; c++) {
         float top = max[c] > score[c] ? max[c] : score[c];
         float decay = math_exp(max[c] - top), e = math_exp(score[c] - top);
         sum[c] = fmaf(sum[c], decay, e);

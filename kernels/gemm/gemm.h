@@ -1,12 +1,11 @@
-/* gemm.h - y[m][n] = sum over k of x[m][k] * w[n][k]: the product of rows with a weight matrix as
- * it is stored.
+/* gemm.h - y[m][n] = sum over k of x[m][k] * w[n][k]: rows times a matrix as it is stored.
  *
- * The order of the sum is the contract, and the same for 1 row and for 1,000, for every form and
- * thread count: per output one accumulator; k ascends within a block; each step is one fused
- * multiply-add from zero; block sums, ascending, are scaled and added: total = fma(block sum,
- * scale, total), from zero. A block is 128 columns (32 for MXFP4, 16 for NVFP4); the scale is that
- * of the stored format, 1 where it has none. Vectors run over outputs, never over k. So bits depend
- * on the row and the matrix alone.
+ * The order of the sum is the contract, the same for 1 row and for 1,000, for every form:
+ *   1. a block is 128 columns (32 for MXFP4, 16 for NVFP4)
+ *   2. block sum: one accumulator per output, k ascending, fused multiply-adds from zero
+ *   3. total = fma(block sum, scale, total), blocks ascending, from zero; the scale is the stored
+ *      format's, 1 where it has none
+ * Vectors run over outputs, never over k, so bits depend on the row and the matrix alone.
  *
  * Weights are packed once, at load, for that: panels of 16 outputs, k by k (gemm_pack). Codes stay
  * as they are stored. E4m3 codes are read as value / 256 and the block scale carries the 256: both

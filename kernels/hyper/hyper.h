@@ -1,15 +1,16 @@
-/* hyper.h - hyper-connections: a token carries S streams; each site reads one mix of them and
- * writes back to all.
+/* hyper.h - hyper-connections: a token carries S streams; a site reads a mix and writes to all.
  *
  * With x the S streams of a token as one vector and raw = fn x (a gemm):
- *   m = raw * r, r = 1 / sqrt(mean of x^2 + norm_eps), the sum as in rmsnorm.h
+ *   m          = raw * r, r = 1 / sqrt(mean of x^2 + norm_eps), the sum as in rmsnorm.h
  *   pre[i]     = sigmoid(m[i] * scale[0] + base[i]) + eps
  *   post[i]    = 2 sigmoid(m[S + i] * scale[1] + base[S + i])
- *   comb[j][k] : softmax over k of m[2S + jS + k] * scale[2] + base[..], plus eps, then columns are
- * made to sum to 1, and `rounds` - 1 times rows, then columns (each element divided by (sum,
- * ascending, + eps)) read:  u = sum over i of pre[i] x[i], ascending from 0 write: x'[k] = post[k]
- * y + sum over j of comb[j][k] x[j], ascending; the sum runs over the FIRST index All products that
- * are added are fused multiply-adds.
+ *   comb[j][k] = m[2S + jS + k] * scale[2] + base[2S + jS + k], then Sinkhorn:
+ *     1. softmax over k, plus eps
+ *     2. columns: each element divided by (its column's sum + eps)
+ *     3. rounds - 1 times: rows, then columns
+ *   read:  u     = sum over i of pre[i] x[i]
+ *   write: x'[k] = post[k] y + sum over j of comb[j][k] x[j]: over the FIRST index
+ * Sums ascend; products that are added are fused multiply-adds.
  */
 #ifndef KERNELS_HYPER_HYPER_H
 #define KERNELS_HYPER_HYPER_H

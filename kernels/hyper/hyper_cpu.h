@@ -91,17 +91,26 @@ static void hyper_mix_cpu(const hyper_mix_t *p)
         hyper_mix_group(p, m, p->rows - m < LANES ? p->rows - m : LANES);
 }
 
+LANES_INLINE void hyper_read_piece(const hyper_read_t *p, uint32_t m, uint32_t d, uint32_t count)
+{
+    const float *x = p->x + (size_t)m * p->streams * p->hidden + d;
+    lanes_t u = lanes_zero();
+
+    for (uint32_t i = 0; i < p->streams; i++)
+        u = lanes_fma(lanes_set(p->pre[(size_t)m * p->streams + i]),
+                      lanes_load_part(x + (size_t)i * p->hidden, count), u);
+    lanes_store_part(p->u + (size_t)m * p->hidden + d, u, count);
+}
+
 static void hyper_read_cpu(const hyper_read_t *p)
 {
+    uint32_t whole = p->hidden / LANES * LANES;
+
     for (uint32_t m = 0; m < p->rows; m++) {
-        const float *x = p->x + (size_t)m * p->streams * p->hidden,
-                    *pre = p->pre + (size_t)m * p->streams;
-        float *u = p->u + (size_t)m * p->hidden;
-        for (uint32_t d = 0; d < p->hidden; d++)
-            u[d] = fmaf(pre[0], x[d], 0.0f);
-        for (uint32_t i = 1; i < p->streams; i++)
-            for (uint32_t d = 0; d < p->hidden; d++)
-                u[d] = fmaf(pre[i], x[i * p->hidden + d], u[d]);
+        for (uint32_t d = 0; d < whole; d += LANES)
+            hyper_read_piece(p, m, d, LANES);
+        if (whole < p->hidden)
+            hyper_read_piece(p, m, whole, p->hidden - whole);
     }
 }
 

@@ -32,6 +32,9 @@ enum { LANES = 16 };
 LANES_INLINE lanes_t lanes_load_part(const float *source, size_t count)
 {
     float all[LANES] = {0};
+
+    if (count == LANES) /* usually known where this is inlined */
+        return lanes_load(source);
     memcpy(all, source, count * sizeof(float));
     return lanes_load(all);
 }
@@ -39,6 +42,11 @@ LANES_INLINE lanes_t lanes_load_part(const float *source, size_t count)
 LANES_INLINE void lanes_store_part(float *target, lanes_t x, size_t count)
 {
     float all[LANES];
+
+    if (count == LANES) {
+        lanes_store(target, x);
+        return;
+    }
     lanes_store(all, x);
     memcpy(target, all, count * sizeof(float));
 }

@@ -69,8 +69,8 @@ LANES_INLINE lanes_t lanes_load_bf16(const uint16_t *source)
 }
 LANES_INLINE lanes_t lanes_load_fp8(const uint8_t *source)
 {
-    __m256i codes = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)source));
-    __m256i half = _mm256_srai_epi16(_mm256_slli_epi16(codes, 8), 1);
+    __m256i codes = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)source));
+    __m256i half = _mm256_slli_epi16(codes, 7); /* the sign stands twice; one of them goes */
     half = _mm256_and_si256(half, _mm256_set1_epi16((short)0xBF80));
     return (lanes_t){_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
                      _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
@@ -88,6 +88,41 @@ LANES_INLINE void lanes_load_fp4(const uint8_t *source, lanes_t *low, lanes_t *h
     *low = (lanes_t){lanes_fp4_half(a), lanes_fp4_half(b)};
     *high =
         (lanes_t){lanes_fp4_half(_mm256_srli_epi32(a, 4)), lanes_fp4_half(_mm256_srli_epi32(b, 4))};
+}
+LANES_INLINE void lanes_turn_quarter(const float *source, size_t stride, float *target)
+{
+    __m256 a[8], b[8];
+
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        a[i] = _mm256_loadu_ps(source + (size_t)i * stride);
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4) {
+        for (int half = 0; half < 2; half++) {
+            __m256d x = _mm256_castps_pd(b[i + half]), y = _mm256_castps_pd(b[i + 2 + half]);
+            a[i + 2 * half] = _mm256_castpd_ps(_mm256_unpacklo_pd(x, y));
+            a[i + 2 * half + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(x, y));
+        }
+    }
+    /* a[4g + j]: columns j and 4 + j of rows 4g .. 4g + 3 */
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        _mm256_storeu_ps(target + LANES * j, _mm256_permute2f128_ps(a[j], a[4 + j], 0x20));
+        _mm256_storeu_ps(target + LANES * (j + 4), _mm256_permute2f128_ps(a[j], a[4 + j], 0x31));
+    }
+}
+/* target[c][r] = source[r][c] of a square of LANES x LANES, in four quarters. */
+LANES_INLINE void lanes_turn(const float *source, size_t stride, float *target)
+{
+    for (size_t half = 0; half < 16; half += 8) {
+        lanes_turn_quarter(source + half * stride, stride, target + half);
+        lanes_turn_quarter(source + half * stride + 8, stride, target + 8 * LANES + half);
+    }
 }
 LANES_INLINE float lanes_sum(lanes_t x)
 {

@@ -68,8 +68,8 @@ LANES_INLINE lanes_t lanes_load_bf16(const uint16_t *source)
 }
 LANES_INLINE lanes_t lanes_load_fp8(const uint8_t *source)
 {
-    __m256i codes = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)source));
-    __m256i half = _mm256_srai_epi16(_mm256_slli_epi16(codes, 8), 1);
+    __m256i codes = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)source));
+    __m256i half = _mm256_slli_epi16(codes, 7); /* the sign stands twice; one of them goes */
     return _mm512_cvtph_ps(_mm256_and_si256(half, _mm256_set1_epi16((short)0xBF80)));
 }
 LANES_INLINE void lanes_load_fp4(const uint8_t *source, lanes_t *low, lanes_t *high)
@@ -79,6 +79,40 @@ LANES_INLINE void lanes_load_fp4(const uint8_t *source, lanes_t *low, lanes_t *h
     __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)source));
     *low = _mm512_permutexvar_ps(codes, values); /* the index is taken modulo 16 */
     *high = _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), values);
+}
+/* target[c][r] = source[r][c] of a square of LANES x LANES: pairs of rows, then of pairs, within groups of four columns; then the groups find their places. */
+LANES_INLINE void lanes_turn(const float *source, size_t stride, float *target)
+{
+    __m512 a[16], b[16];
+
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++)
+        a[i] = _mm512_loadu_ps(source + (size_t)i * stride);
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        for (int half = 0; half < 2; half++) {
+            __m512d x = _mm512_castps_pd(b[i + half]), y = _mm512_castps_pd(b[i + 2 + half]);
+            a[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y));
+            a[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+        }
+    }
+    /* a[4g + j]: columns j, 4 + j, 8 + j, 12 + j of rows 4g .. 4g + 3 */
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        __m512 even_low = _mm512_shuffle_f32x4(a[j], a[4 + j], 0x88);
+        __m512 even_high = _mm512_shuffle_f32x4(a[8 + j], a[12 + j], 0x88);
+        __m512 odd_low = _mm512_shuffle_f32x4(a[j], a[4 + j], 0xdd);
+        __m512 odd_high = _mm512_shuffle_f32x4(a[8 + j], a[12 + j], 0xdd);
+        _mm512_storeu_ps(target + 16 * j, _mm512_shuffle_f32x4(even_low, even_high, 0x88));
+        _mm512_storeu_ps(target + 16 * (j + 4), _mm512_shuffle_f32x4(odd_low, odd_high, 0x88));
+        _mm512_storeu_ps(target + 16 * (j + 8), _mm512_shuffle_f32x4(even_low, even_high, 0xdd));
+        _mm512_storeu_ps(target + 16 * (j + 12), _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd));
+    }
 }
 LANES_INLINE float lanes_sum(lanes_t x)
 {

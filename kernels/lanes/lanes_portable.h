@@ -116,6 +116,13 @@ LANES_INLINE void lanes_load_fp4(const uint8_t *source, lanes_t *low, lanes_t *h
         high->v[i] = lanes_fp4_one(source[i] >> 4);
     }
 }
+/* target[c][r] = source[r][c] of a square of LANES x LANES; rows of source are `stride` apart. */
+LANES_INLINE void lanes_turn(const float *source, size_t stride, float *target)
+{
+    for (size_t r = 0; r < LANES; r++)
+        for (size_t c = 0; c < LANES; c++)
+            target[c * LANES + r] = source[r * stride + c];
+}
 LANES_INLINE float lanes_sum(lanes_t x)
 {
     for (int half = LANES / 2; half; half /= 2)

@@ -1,11 +1,13 @@
 /* moe.h - choosing experts, their activation, and the sum of their answers.
  *
- *   router: s = sqrt(softplus(logit)); by score: the k largest of s + bias, ties to the lower id;
- * by token id: the table's row. weight = s / (sum of the chosen s, in ascending id) * scale (not
- * divided where norm is off) swiglu: g = min(gate, limit); v = clamp(up, -limit, limit); z = (g *
- * sigmoid(g)) * v combine: y = sum over the chosen in ascending id of weight * answer (fma from 0),
- * then + the shared expert's answer The chosen stand in ascending id; `order` keeps the order of
- * choice for traces. A table row may name an expert twice.
+ *   route:   s = sqrt(softplus(logit))
+ *            by score: the k largest of s + bias, ties to the lower id; else the token's table row
+ *            weight = s / (sum of the chosen s, ascending id) * scale; not divided without norm
+ *   swiglu:  g = min(gate, limit); v = clamp(up, -limit, limit); z = (g * sigmoid(g)) * v
+ *   combine: y = sum over the chosen, ascending id, of weight * answer (fma from 0), then + the
+ *            shared expert's answer
+ * The chosen stand in ascending id; `order` keeps the order of choice for traces. A table row may
+ * name an expert twice: it then counts twice.
  */
 #ifndef KERNELS_MOE_MOE_H
 #define KERNELS_MOE_MOE_H

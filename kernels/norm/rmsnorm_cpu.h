@@ -12,15 +12,17 @@ LANES_INLINE float rmsnorm_factor(const float *x, uint32_t count, float eps)
 
 static void rmsnorm_cpu(const rmsnorm_t *p)
 {
+    const uint32_t count = p->count;
+
     for (uint32_t m = 0; m < p->rows; m++) {
         const float *x = p->x + m * p->x_stride, *w = p->weight;
-        float *y = p->y + m * p->y_stride, factor = rmsnorm_factor(x, p->count, p->eps);
+        float *y = p->y + m * p->y_stride, factor = rmsnorm_factor(x, count, p->eps);
 
         if (w)
-            for (uint32_t i = 0; i < p->count; i++)
+            for (uint32_t i = 0; i < count; i++)
                 y[i] = x[i] * factor * w[i];
         else
-            for (uint32_t i = 0; i < p->count; i++)
+            for (uint32_t i = 0; i < count; i++)
                 y[i] = x[i] * factor;
     }
 }

@@ -9,14 +9,15 @@
 
 static void rope_cpu(const rope_t *p)
 {
-    float sign = p->inverse ? -1.0f : 1.0f;
+    const uint32_t pairs = p->pairs, heads = p->heads, channels = p->channels;
+    const float sign = p->inverse ? -1.0f : 1.0f;
 
     for (uint32_t m = 0; m < p->rows; m++) {
-        const float *cosine = p->turns + (size_t)m * 2 * p->pairs, *sine = cosine + p->pairs;
-        float *x = p->x + m * p->x_stride + p->channels - 2 * p->pairs;
+        const float *cosine = p->turns + (size_t)m * 2 * pairs, *sine = cosine + pairs;
+        float *x = p->x + m * p->x_stride + channels - 2 * pairs;
 
-        for (uint32_t h = 0; h < p->heads; h++, x += p->channels) {
-            for (uint32_t i = 0; i < p->pairs; i++) {
+        for (uint32_t h = 0; h < heads; h++, x += channels) {
+            for (uint32_t i = 0; i < pairs; i++) {
                 float a = x[2 * i], b = x[2 * i + 1], c = cosine[i], s = sign * sine[i];
                 x[2 * i] = fmaf(a, c, -(b * s));
                 x[2 * i + 1] = fmaf(a, s, b * c);

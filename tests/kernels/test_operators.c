@@ -212,7 +212,7 @@ static void run_attention(const operators_t *o, bench_t *b)
         p.rows = b->shape[3 + tile];
         float *values = floats(b, (size_t)p.rows * channels, 2.0f);
         float *keys = floats(b, (size_t)gemm_panels(p.rows) * GEMM_PANEL * channels, 0.0f);
-        attention_keys(values, p.rows, channels, keys);
+        o->attention_keys(&(attention_keys_t){p.rows, channels, values, keys});
         p.values = values;
         p.keys = keys;
         for (uint32_t i = 0; i < p.rows; i++)
@@ -224,6 +224,15 @@ static void run_attention(const operators_t *o, bench_t *b)
     }
     o->attention_finish(&(attention_finish_t){queries, heads, channels, floats(b, heads, 3.0f),
                                               p.max, p.sum, p.out});
+}
+
+/* shape: rows, channels */
+static void run_attention_keys(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], channels = b->shape[1];
+    o->attention_keys(
+        &(attention_keys_t){rows, channels, floats(b, (size_t)rows * channels, 1.0f),
+                            outputs(b, (size_t)gemm_panels(rows) * GEMM_PANEL * channels)});
 }
 
 /* shape: rows, experts, chosen, by token id */
@@ -313,6 +322,7 @@ static const row_t table[] = {
     {"compressor fold", run_compressor_fold, {{1, 1}, {17, 3}, {128, 128}}},
     {"compressor overlap", run_compressor_overlap, {{1, 4}, {65, 8}, {128, 8}, {63, 4}}},
     {"indexer score", run_indexer_score, {{1, 1, 1}, {2, 8, 33}, {3, 2, 64}}},
+    {"attention keys", run_attention_keys, {{1, 16}, {16, 64}, {33, 130}, {64, 512}, {15, 15}}},
     {"attention",
      run_attention,
      {{1, 1, 16, 1, 64},
