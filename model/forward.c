@@ -147,6 +147,16 @@ static void init_shares(forward_t *f)
     cut_init(&f->best_cut, world * c->index_topk * 2, world);
 }
 
+/* The widest thing of which a rank computes some columns. */
+static size_t part_width(const forward_t *f)
+{
+    const model_config_t *c = f->config;
+    uint32_t width = larger(c->hidden, c->expert_width);
+
+    width = larger(width, f->groups * c->output_rank);
+    return larger(width, f->index_heads * c->index_dim);
+}
+
 /* Arrays of a step's rows; counted first, then placed, like the weights. */
 static void place_rows(forward_t *f, forward_pack_t *pack)
 {
@@ -155,13 +165,10 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
     const geometry_pool_t *ring = &f->geometry->pools[POOL_SLOT_WINDOW];
     size_t rows = f->options.rows_max, s = c->streams, k = c->experts_per_token, heads = f->heads;
     size_t entries = f->options.positions_max / 4, q_width = heads * c->head_dim;
-    size_t part = larger(larger((uint32_t)q_width, c->hidden), c->expert_width);
-    bool indexed = f->index_heads > 0, traced = f->options.trace != NULL,
-         shared = f->options.world > 1;
+    bool indexed = f->index_heads > 0, traced = f->options.trace != NULL;
+    bool shared = f->options.world > 1;
     size_t index_width = indexed ? (size_t)c->index_heads * c->index_dim : 0;
 
-    part = part > (size_t)f->groups * c->output_rank ? part : (size_t)f->groups * c->output_rank;
-    part = part > index_width ? part : index_width;
     const struct {
         void *target;
         size_t count, size;
@@ -179,7 +186,7 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         {&r->comb, rows * s * s, 4},
         {&r->u, rows * c->hidden, 4},
         {&r->y, rows * c->hidden, 4},
-        {&r->part, shared ? rows * part : 0, 4},
+        {&r->part, shared ? rows * part_width(f) : 0, 4},
         {&r->qr, rows * c->query_rank, 4},
         {&r->q, rows * q_width, 4},
         {&r->core, rows * q_width, 4},

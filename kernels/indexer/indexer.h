@@ -1,8 +1,8 @@
 /* indexer.h - which compressed entries a query may read: scores over index heads, then the k best.
  *
- *   score[j] = sum over heads, ascending, of weight[h] * max(0, q[h] . key[j])      (fma from 0; -0
- * becomes +0) The products q . key are a gemm (dots); choosing is by a total order: score down,
- * then entry up.
+ *   score[j] = sum over heads, ascending, of weight[h] * max(0, q[h] . key[j]) (fma, at last + 0)
+ * The products q . key are a gemm (dots). Choosing is by a total order: score down, then entry up;
+ * -0 and +0 are one score.
  */
 #ifndef KERNELS_INDEXER_INDEXER_H
 #define KERNELS_INDEXER_INDEXER_H

@@ -80,7 +80,8 @@ LANES_INLINE void lanes_load_fp4(const uint8_t *source, lanes_t *low, lanes_t *h
     *low = _mm512_permutexvar_ps(codes, values); /* the index is taken modulo 16 */
     *high = _mm512_permutexvar_ps(_mm512_srli_epi32(codes, 4), values);
 }
-/* target[c][r] = source[r][c] of a square of LANES x LANES: pairs of rows, then of pairs, within groups of four columns; then the groups find their places. */
+/* target[c][r] = source[r][c] of a square of LANES x LANES: pairs of rows, then of pairs, within
+ * groups of four columns; then the groups find their places. */
 LANES_INLINE void lanes_turn(const float *source, size_t stride, float *target)
 {
     __m512 a[16], b[16];

@@ -1,10 +1,10 @@
-/* rope.h - rotary positions: pairs (a, b) of neighbours in the last channels of a row turn by
- * position * f_i.
+/* rope.h - rotary positions: neighbours (a, b) in the last channels turn by position * f_i.
  *
+ *   (a, b) -> (fma(a, c, -(b s)), fma(a, s, b c)); the inverse uses -s
  * Angles are formed in double and reduced exactly enough that cosine and sine are right to float32
  * at every position up to 2^20: one table for all layers, ranks and steps, so a key and a query
  * meet at the same numbers. The functions are our own (no libm), so the bits do not depend on the
- * machine. (a, b) -> (a c - b s, a s + b c); the inverse uses -s.
+ * machine.
  */
 #ifndef KERNELS_ROPE_ROPE_H
 #define KERNELS_ROPE_ROPE_H
