@@ -385,6 +385,32 @@ void forward_gemm(const forward_t *f, const gemm_matrix_t *w, uint32_t rows, con
     }
 }
 
+typedef struct {
+    forward_t *f;
+    forward_rows_work_t *work;
+    const void *context;
+    uint32_t rows, slice;
+} rows_work_t;
+
+static void rows_part(void *context, uint32_t part, uint32_t thread)
+{
+    const rows_work_t *w = context;
+    uint32_t first = part * w->slice, left = w->rows - first;
+
+    (void)thread;
+    w->work(w->f, w->context, first, left < w->slice ? left : w->slice);
+}
+
+void forward_by_rows(forward_t *f, uint32_t rows, forward_rows_work_t *work, const void *context)
+{
+    uint32_t threads = f->options.threads;
+    rows_work_t w = {f, work, context, rows, rows};
+
+    if (threads > 1 && rows >= ROWS_PARALLEL_MIN)
+        w.slice = (rows / (2 * threads) + 15) / 16 * 16; /* mixes run sixteen rows side by side */
+    team_run(f->team, (rows + w.slice - 1) / w.slice, rows_part, &w);
+}
+
 void forward_norm(const forward_t *f, uint32_t rows, uint32_t count, const float *x,
                   const float *weight, float *y)
 {
@@ -411,31 +437,66 @@ status_t forward_gather(forward_t *f, const forward_cut_t *cut, uint32_t rows, c
 
 typedef status_t sublayer_t(forward_t *f, const forward_layer_t *layer);
 
+/* The mixes of some rows, and what the sublayer reads. */
+static void site_read(forward_t *f, const void *context, uint32_t first, uint32_t count)
+{
+    const forward_site_t *site = context;
+    const model_config_t *c = f->config;
+    forward_rows_t *r = &f->r;
+    uint32_t s = c->streams;
+    size_t at = first, wide = (size_t)s * c->hidden;
+
+    f->o->hyper_mix(&(hyper_mix_t){count, s, c->hidden, c->sinkhorn_rounds, r->x + at * wide,
+                                   r->raw + at * (2 + s) * s, site->base, site->scale,
+                                   (float)c->norm_eps, (float)c->stream_eps, r->pre + at * s,
+                                   r->post + at * s, r->comb + at * s * s});
+    f->o->hyper_read(&(hyper_read_t){count, s, c->hidden, r->x + at * wide, r->pre + at * s,
+                                     r->u + at * c->hidden});
+}
+
+static void site_norm(forward_t *f, const void *context, uint32_t first, uint32_t count)
+{
+    float *u = f->r.u + (size_t)first * f->config->hidden;
+    forward_norm(f, count, f->config->hidden, u, context, u);
+}
+
+static void site_write(forward_t *f, const void *context, uint32_t first, uint32_t count)
+{
+    const model_config_t *c = f->config;
+    uint32_t s = c->streams;
+    size_t at = first;
+
+    (void)context;
+    f->o->hyper_write(&(hyper_write_t){count, s, c->hidden, f->r.y + at * c->hidden,
+                                       f->r.post + at * s, f->r.comb + at * s * s,
+                                       f->r.x + at * s * c->hidden});
+}
+
+static void note_site(const forward_t *f, const char *prefix)
+{
+    const forward_rows_t *r = &f->r;
+    uint32_t s = f->config->streams;
+
+    forward_note(f, prefix, "pre", TRACE_F32, r->rows, s, r->pre);
+    forward_note(f, prefix, "post", TRACE_F32, r->rows, s, r->post);
+    forward_note(f, prefix, "comb", TRACE_F32, r->rows, s * s, r->comb);
+    forward_note(f, prefix, "input", TRACE_F32, r->rows, f->config->hidden, r->u);
+}
+
 static status_t run_site(forward_t *f, const forward_layer_t *layer, const forward_site_t *site,
                          const float *norm, const char *name, sublayer_t *sublayer)
 {
-    const model_config_t *c = f->config;
-    forward_rows_t *r = &f->r;
-    uint32_t rows = r->rows, s = c->streams, wide = s * c->hidden;
+    uint32_t rows = f->r.rows, s = f->config->streams, wide = s * f->config->hidden;
     char prefix[FORWARD_NAME_BYTES];
 
-    forward_gemm(f, &site->fn, rows, r->x, wide, r->raw, (2 + s) * s);
-    f->o->hyper_mix(&(hyper_mix_t){rows, s, c->hidden, c->sinkhorn_rounds, r->x, r->raw, site->base,
-                                   site->scale, (float)c->norm_eps, (float)c->stream_eps, r->pre,
-                                   r->post, r->comb});
-    f->o->hyper_read(&(hyper_read_t){rows, s, c->hidden, r->x, r->pre, r->u});
-    if (f->options.trace) {
-        snprintf(prefix, sizeof(prefix), "%s%s.", layer->name, name);
-        forward_note(f, prefix, "pre", TRACE_F32, rows, s, r->pre);
-        forward_note(f, prefix, "post", TRACE_F32, rows, s, r->post);
-        forward_note(f, prefix, "comb", TRACE_F32, rows, s * s, r->comb);
-        forward_note(f, prefix, "input", TRACE_F32, rows, c->hidden, r->u);
-    }
-    forward_norm(f, rows, c->hidden, r->u, norm, r->u);
+    snprintf(prefix, sizeof(prefix), "%s%s.", layer->name, name);
+    forward_gemm(f, &site->fn, rows, f->r.x, wide, f->r.raw, (2 + s) * s);
+    forward_by_rows(f, rows, site_read, site);
+    note_site(f, prefix);
+    forward_by_rows(f, rows, site_norm, norm);
     TRY(sublayer(f, layer));
-    if (f->options.trace)
-        forward_note(f, prefix, "output", TRACE_F32, rows, c->hidden, r->y);
-    f->o->hyper_write(&(hyper_write_t){rows, s, c->hidden, r->y, r->post, r->comb, r->x});
+    forward_note(f, prefix, "output", TRACE_F32, rows, f->config->hidden, f->r.y);
+    forward_by_rows(f, rows, site_write, NULL);
     return STATUS_OK;
 }
 

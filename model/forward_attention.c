@@ -14,26 +14,36 @@ static const float *turns_of(const forward_t *f, const forward_layer_t *layer)
     return layer->ratio ? f->r.turns_compressed : f->r.turns;
 }
 
+/* Norms and rotations of some rows, and their window rows in cache form. */
+static void project_rows(forward_t *f, const void *context, uint32_t first, uint32_t count)
+{
+    const forward_layer_t *layer = context;
+    const geometry_pool_t *ring = &f->geometry->pools[POOL_SLOT_WINDOW];
+    uint32_t dim = f->config->head_dim, width = f->heads * dim;
+    const float *turns = turns_of(f, layer) + (size_t)first * f->config->rope_dim;
+    float *q = f->r.q + (size_t)first * width, *kv = f->r.kv + (size_t)first * dim;
+
+    forward_norm(f, count * f->heads, dim, q, NULL, q);
+    f->o->rope(&(rope_t){count, f->heads, dim, f->rope.pairs, width, false, turns, q});
+    forward_norm(f, count, dim, kv, layer->kv_norm, kv);
+    f->o->rope(&(rope_t){count, 1, dim, f->rope.pairs, dim, false, turns, kv});
+    for (size_t m = first; m < first + count; m++)
+        row_encode(&f->row_form, f->r.kv + m * dim, f->r.row_data + m * ring->data_bytes,
+                   f->r.row_scale + m * ring->scale_bytes);
+}
+
 /* qr, q of this rank's heads, window rows in cache form. */
 static void project(forward_t *f, const forward_layer_t *layer)
 {
     const model_config_t *c = f->config;
-    uint32_t rows = f->r.rows, dim = c->head_dim, width = f->heads * dim;
+    uint32_t rows = f->r.rows, dim = c->head_dim;
     const geometry_pool_t *ring = &f->geometry->pools[POOL_SLOT_WINDOW];
 
     forward_gemm(f, &layer->wq_a, rows, f->r.u, c->hidden, f->r.qr, c->query_rank);
     forward_norm(f, rows, c->query_rank, f->r.qr, layer->q_norm, f->r.qr);
-    forward_gemm(f, &layer->wq_b, rows, f->r.qr, c->query_rank, f->r.q, width);
-    forward_norm(f, rows * f->heads, dim, f->r.q, NULL, f->r.q);
-    f->o->rope(
-        &(rope_t){rows, f->heads, dim, f->rope.pairs, width, false, turns_of(f, layer), f->r.q});
-
+    forward_gemm(f, &layer->wq_b, rows, f->r.qr, c->query_rank, f->r.q, f->heads * dim);
     forward_gemm(f, &layer->wkv, rows, f->r.u, c->hidden, f->r.kv, dim);
-    forward_norm(f, rows, dim, f->r.kv, layer->kv_norm, f->r.kv);
-    f->o->rope(&(rope_t){rows, 1, dim, f->rope.pairs, dim, false, turns_of(f, layer), f->r.kv});
-    for (size_t m = 0; m < rows; m++)
-        row_encode(&f->row_form, f->r.kv + m * dim, f->r.row_data + m * ring->data_bytes,
-                   f->r.row_scale + m * ring->scale_bytes);
+    forward_by_rows(f, rows, project_rows, layer);
     if (!f->options.trace)
         return;
     for (size_t m = 0; m < rows; m++)

@@ -156,6 +156,9 @@ void forward_gemm(const forward_t *f, const gemm_matrix_t *w, uint32_t rows, con
                   size_t x_stride, float *y, size_t y_stride);
 void forward_norm(const forward_t *f, uint32_t rows, uint32_t count, const float *x,
                   const float *weight, float *y);
+/* Runs `work` on slices of neighbouring rows, over the team. */
+typedef void forward_rows_work_t(forward_t *f, const void *context, uint32_t first, uint32_t count);
+void forward_by_rows(forward_t *f, uint32_t rows, forward_rows_work_t *work, const void *context);
 /* All ranks' columns of `part` (dense, this rank's) side by side in `all`. */
 MUST_USE status_t forward_gather(forward_t *f, const forward_cut_t *cut, uint32_t rows,
                                  const float *part, float *all);
