@@ -490,7 +490,7 @@
     M(pair,           41, STATE,   ACTOR,   DEC,       PRE | MON,       "",        "can my ranks read yours")          \
     M(peer_pool,      42, REQUEST, ACTOR,   DEC,       RNK,             "",        "map a peer's pool and test it")    \
     M(peer_mapped,    43, REPLY,   ACTOR,   RNK,       DEC,             "peer_pool", "mapped, or why not")             \
-    M(copies_fenced,  44, REPLY,   ACTOR,   RNK,       PRE | DEC,       "pull",    "of an actor that exited")          \
+    M(copies_fenced,  44, REPLY,   ACTOR,   RNK,       DEC,             "fence_copies", "none of them runs any more")  \
     M(targets,        45, STATE,   ACTOR,   DEC,       TRF,             "",        "the ranks of my group, by epoch")  \
     M(sources,        46, STATE,   ACTOR,   PRE,       TRF,             "",        "the ranks of my group, by epoch")  \
     M(device_ready,   47, LOCAL,   ACTOR,   PRT,       RNK,             "",        "weights are loaded")               \
@@ -502,7 +502,8 @@
     M(device_mapped,  53, LOCAL,   ACTOR,   PRT,       RNK,             "",        "mapped")                           \
     M(watch,          54, REQUEST, ACTOR,   OBS | SUP, MON,             "",        "how are the mailboxes?")           \
     M(mailboxes,      55, REPLY,   ACTOR,   MON,       OBS | SUP,       "watch",   "so")                              \
-    M(figures,        56, LOCAL,   ACTOR,   PRT,       MON,             "",        "this host's mailboxes")
+    M(figures,        56, LOCAL,   ACTOR,   PRT,       MON,             "",        "this host's mailboxes")           \
+    M(fence_copies,   57, REQUEST, ACTOR,   DEC,       RNK,             "",        "let no copy of an exited actor run")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */
@@ -523,7 +524,7 @@
     X(device_ready, DEVICE_READY_FIELDS) X(device_reform, DEVICE_EPOCH_FIELDS)                                         \
     X(device_quiesced, DEVICE_EPOCH_FIELDS) X(device_copy, DEVICE_COPY_FIELDS)                                         \
     X(device_copied, DEVICE_COPIED_FIELDS) X(device_map, PEER_POOL_FIELDS) X(device_mapped, PEER_MAPPED_FIELDS)        \
-    X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)
+    X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS) X(fence_copies, COPIES_FENCED_FIELDS)
 
 /* Ids that meant something once: X(id). */
 #define MESSAGE_RETIRED_TABLE(X)

@@ -87,6 +87,7 @@ attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t pr
         .cached_tokens = m->cached_tokens,
         .prompt_tokens = m->prompt_tokens,
         .position = m->prompt_tokens,
+        .epoch = group_of(self)->epoch,
         .known = m->forced.count,
         .words = words_of(m),
         .token_words = token_words(&m->sampling),

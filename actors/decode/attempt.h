@@ -47,7 +47,9 @@ typedef struct {
     bool fenced;       /* FENCED is out; only tokens are left */
     bool suspect;
     bool charge;
-    uint64_t x_ranks; /* X exited: ranks that may still copy for it */
+    uint64_t x_ranks;     /* X exited: ranks that may still copy for it */
+    incarnation_t x_life; /* which of X */
+    uint64_t epoch;       /* of the group when it was opened */
     actor_id_t prefill;
     actor_id_t gateway;
     actor_id_t transfer;
@@ -70,6 +72,12 @@ typedef struct {
     chain_t penalty;      /* the prompt, if the repetition penalty needs it */
     chain_t tokens;       /* drawn, for the gateway */
 } attempt_t;
+
+/* A transfer has exited: each rank is asked to say when it copies for it no more. */
+typedef struct {
+    incarnation_t incarnation;
+    uint64_t due; /* own ranks, as bits: FENCE_COPIES waits for credit */
+} fence_t;
 
 /* A prefill group as a source of pages. */
 typedef struct {
@@ -107,7 +115,7 @@ typedef struct {
     uint32_t end_tokens[EOS_TOKENS_MAX];
     uint64_t came_free;                   /* counts everything that may make room */
     uint64_t targets_said[INSTANCES_MAX]; /* epoch, by transfer */
-    incarnation_t copies_fenced[INSTANCES_MAX][RANKS_MAX];
+    fence_t fences[INSTANCES_MAX];        /* by transfer */
     source_t sources[INSTANCES_MAX];
     decode_counts_t counts;
     uint64_t words_max;

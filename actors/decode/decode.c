@@ -191,10 +191,8 @@ static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t
     if (rank == UINT32_MAX || m->actor < self->transfer_first || transfer >= self->transfer_count)
         return FAIL(STATUS_UNEXPECTED, "COPIES_FENCED of actor %u from %u", m->actor,
                     envelope->from);
-    if (self->copies_fenced[transfer][rank] < m->incarnation)
-        self->copies_fenced[transfer][rank] = m->incarnation;
     for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
-        if (all[i].transfer == m->actor)
+        if (all[i].transfer == m->actor && all[i].x_life <= m->incarnation)
             all[i].x_ranks &= ~(UINT64_C(1) << rank);
     }
     decode_settle_all(self, outbox);
@@ -385,15 +383,13 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
-/* Ranks that may still copy for a transfer that has exited. */
-static uint64_t ranks_copying(const decode_t *self, const message_exited_t *m)
+static uint64_t joined_ranks(decode_t *self)
 {
-    const group_t *group = AT_CONST(self, group_t, group_offset);
-    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
+    const group_t *group = group_of(self);
     uint64_t ranks = 0;
 
     for (uint32_t i = 0; i < group->rank_count; i++) {
-        if (group->ranks[i].incarnation != 0 && self->copies_fenced[transfer][i] < m->incarnation)
+        if (group->ranks[i].incarnation != 0)
             ranks |= UINT64_C(1) << i;
     }
     return ranks;
@@ -417,8 +413,10 @@ static void lose_transfer(decode_t *self, attempt_t *attempt, const message_exit
 {
     if (attempt->transfer != m->actor)
         return;
-    if (attempt->x_open)
-        attempt->x_ranks = ranks_copying(self, m);
+    /* Copies of an older epoch are over when its ranks have left it. */
+    if (attempt->x_open && attempt->epoch == group_of(self)->epoch)
+        attempt->x_ranks = joined_ranks(self);
+    attempt->x_life = m->incarnation;
     attempt->x_open = false;
     if (attempt->state == OPENING || attempt->state == LANDING)
         decode_end(self, attempt, END_LOST, "the transfer exited", outbox);
@@ -432,6 +430,7 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_exited_t *m = envelope->body;
     attempt_t *all = attempts_of(self);
     source_t *source = source_of(self, m->actor);
+    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
     bool ours =
         m->cause == EXIT_CLEAN || m->cause == EXIT_KILLED_OUTSIDE || m->cause == EXIT_KILLED_BY_US;
 
@@ -446,6 +445,8 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         else
             lose_opener(self, &all[i], m->actor, outbox);
     }
+    if (transfer < self->transfer_count)
+        self->fences[transfer] = (fence_t){m->incarnation, joined_ranks(self)};
     if (source) {
         source_reset(source);
         source->epoch = 0;

@@ -342,6 +342,26 @@ static void plan_source(decode_t *self, source_t *source, outbox_t *outbox)
     }
 }
 
+static void plan_fences(decode_t *self, outbox_t *outbox)
+{
+    const group_t *group = group_of(self);
+
+    for (uint32_t i = 0; i < self->transfer_count; i++) {
+        message_fence_copies_t fence = {.actor = (actor_id_t)(self->transfer_first + i),
+                                        .incarnation = self->fences[i].incarnation};
+
+        for (uint32_t n = 0; n < group->rank_count && self->fences[i].due != 0; n++) {
+            actor_id_t rank = (actor_id_t)(self->id + 1 + n);
+
+            if (!(self->fences[i].due & UINT64_C(1) << n) ||
+                !outbox_may_send(outbox, rank, MESSAGE_fence_copies))
+                continue;
+            outbox_push(outbox, rank, MESSAGE_fence_copies, &fence);
+            self->fences[i].due &= ~(UINT64_C(1) << n);
+        }
+    }
+}
+
 static void plan_targets(decode_t *self, outbox_t *outbox)
 {
     const group_t *group = group_of(self);
@@ -386,6 +406,7 @@ void decode_plan(void *arg, outbox_t *outbox)
 {
     decode_t *self = arg;
 
+    plan_fences(self, outbox);
     plan_targets(self, outbox);
     plan_open(self, outbox);
     plan_steps(self, outbox);

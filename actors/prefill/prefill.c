@@ -151,14 +151,6 @@ static status_t on_room(void *arg, const envelope_t *envelope, outbox_t *outbox)
     return STATUS_OK;
 }
 
-static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    (void)arg; /* ranks of a prefill group pull nothing; decode speaks for those that do */
-    (void)envelope;
-    (void)outbox;
-    return STATUS_OK;
-}
-
 /* ---- an attempt ------------------------------------------------------------------------------ */
 
 static const char *reason_to_refuse(prefill_t *self, const message_submit_t *m)
@@ -446,7 +438,6 @@ static const actor_rule_t rules[] = {
     {ANY, MESSAGE_step_done, on_step_done, ALL_STATES},
     {ANY, MESSAGE_pair, on_pair, ALL_STATES},
     {ANY, MESSAGE_room, on_room, ALL_STATES},
-    {ANY, MESSAGE_copies_fenced, on_copies_fenced, ALL_STATES},
 };
 
 static const actor_rule_t attempt_rules[] = {

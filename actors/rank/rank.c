@@ -10,7 +10,7 @@
  *
  * R1  the device is given STEP n only if it is of this epoch, follows n - 1, and has the chain as parent.
  * R2  QUIESCED{epoch} goes out when nothing older runs at the device and no older pull is in the table.
- * R3  COPIES_FENCED of an exited transfer goes out when none of its pulls is in the table.
+ * R3  COPIES_FENCED answers FENCE_COPIES when no pull of that life is in the table, and none will be.
  */
 #include "actors/rank/rank.h"
 
@@ -65,8 +65,10 @@ typedef struct {
     char pool_name[POOL_NAME_BYTES_MAX];
     uint32_t segment_bytes;
     char segment[POOL_NAME_BYTES_MAX];
-    step_t steps[STEPS_IN_FLIGHT_MAX];   /* at the device: [seq % STEPS_IN_FLIGHT_MAX] */
-    incarnation_t exited[INSTANCES_MAX]; /* transfers whose COPIES_FENCED is owed, by instance */
+    step_t steps[STEPS_IN_FLIGHT_MAX]; /* at the device: [seq % STEPS_IN_FLIGHT_MAX] */
+    incarnation_t
+        fencing[INSTANCES_MAX];          /* COPIES_FENCED is owed, by instance of transfer; 0: no */
+    incarnation_t fenced[INSTANCES_MAX]; /* pulls of lives up to this one are refused */
     uint32_t queue_first;
     uint32_t queue_last;
     uint32_t free_first;
@@ -136,6 +138,7 @@ typedef struct {
     uint64_t request;
     uint32_t attempt;
     actor_id_t transfer;
+    incarnation_t incarnation; /* of transfer, and earlier ones */
 } pull_filter_t;
 
 static void drop_queued(rank_t *self, const pull_filter_t *filter, uint8_t status, outbox_t *outbox)
@@ -147,7 +150,8 @@ static void drop_queued(rank_t *self, const pull_filter_t *filter, uint8_t statu
     while (index != NIL) {
         pull_t *pull = &self->pulls[index];
         uint32_t next = pull->next;
-        bool drop = (!filter->of_transfer || pull->transfer == filter->transfer) &&
+        bool drop = (!filter->of_transfer || (pull->transfer == filter->transfer &&
+                                              pull->incarnation <= filter->incarnation)) &&
                     (!filter->of_attempt ||
                      (pull->request == filter->request && pull->attempt == filter->attempt));
 
@@ -167,31 +171,35 @@ static void drop_queued(rank_t *self, const pull_filter_t *filter, uint8_t statu
 }
 
 /* Says COPIES_FENCED for every exited transfer that has no pull left here. */
-static void fence_exited(rank_t *self, outbox_t *outbox)
+static void fence_copies(rank_t *self, outbox_t *outbox)
 {
     for (uint32_t i = 0; i < self->transfer_count; i++) {
         actor_id_t transfer = (actor_id_t)(self->transfer_first + i);
-        message_copies_fenced_t fenced = {.actor = transfer, .incarnation = self->exited[i]};
+        message_copies_fenced_t fenced = {.actor = transfer, .incarnation = self->fencing[i]};
         bool clear = true;
 
-        if (self->exited[i] == 0)
+        if (self->fencing[i] == 0)
             continue;
         for (uint32_t n = 0; n < RANK_PULLS_MAX && self->pull_count > 0; n++)
             clear = clear &&
                     (self->pulls[n].state == PULL_FREE || self->pulls[n].transfer != transfer ||
-                     self->pulls[n].incarnation != self->exited[i]);
+                     self->pulls[n].incarnation != self->fencing[i]);
         if (!clear || !outbox_is_up(outbox, self->leader))
             continue;
         outbox_push(outbox, self->leader, MESSAGE_copies_fenced, &fenced);
-        self->exited[i] = 0;
+        self->fencing[i] = 0;
     }
 }
 
-static const char *reason_to_refuse(rank_t *self, const message_pull_t *m)
+static const char *reason_to_refuse(rank_t *self, const envelope_t *envelope)
 {
+    const message_pull_t *m = envelope->body;
+    uint32_t transfer = (uint32_t)(envelope->from - self->transfer_first);
     chain_t none;
 
     chain_init(&none);
+    if (transfer >= self->transfer_count || envelope->incarnation <= self->fenced[transfer])
+        return "a pull of a transfer that has exited";
     if (self->state != STEPPING || m->epoch != self->epoch)
         return "a pull of another epoch";
     if (m->items.count == 0 || m->items.count > KV_UNITS_MAX)
@@ -206,7 +214,7 @@ static status_t on_pull(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     rank_t *self = arg;
     const message_pull_t *m = envelope->body;
-    const char *refusal = reason_to_refuse(self, m);
+    const char *refusal = reason_to_refuse(self, envelope);
     uint32_t index = self->free_first;
     pull_t *pull;
 
@@ -257,9 +265,30 @@ static status_t on_pull_cancel(void *arg, const envelope_t *envelope, outbox_t *
         .request = m->request,
         .attempt = m->attempt,
         .transfer = envelope->from,
+        .incarnation = envelope->incarnation,
     };
 
     drop_queued(self, &filter, STATUS_REFUSED, outbox);
+    return STATUS_OK;
+}
+
+/* The leader knows that a transfer has exited, maybe before this rank does, or though this rank
+ * never heard of that life. */
+static status_t on_fence_copies(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    rank_t *self = arg;
+    const message_fence_copies_t *m = envelope->body;
+    const pull_filter_t filter = {
+        .of_transfer = true, .transfer = m->actor, .incarnation = m->incarnation};
+    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
+
+    if (transfer >= self->transfer_count)
+        return FAIL(STATUS_UNEXPECTED, "FENCE_COPIES of actor %u, no transfer", m->actor);
+    if (self->fenced[transfer] < m->incarnation)
+        self->fenced[transfer] = m->incarnation;
+    self->fencing[transfer] = m->incarnation;
+    drop_queued(self, &filter, STATUS_BROKEN, outbox);
+    fence_copies(self, outbox);
     return STATUS_OK;
 }
 
@@ -283,7 +312,7 @@ static status_t on_device_copied(void *arg, const envelope_t *envelope, outbox_t
     push_pulled(pull, m->status, m->failed_item, outbox);
     pull_free(self, pull);
     start_copies(self, outbox);
-    fence_exited(self, outbox);
+    fence_copies(self, outbox);
     return STATUS_OK;
 }
 
@@ -436,7 +465,7 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
     rank_t *self = arg;
 
     (void)envelope;
-    fence_exited(self, outbox);
+    fence_copies(self, outbox);
     return STATUS_OK;
 }
 
@@ -444,7 +473,8 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
 {
     rank_t *self = arg;
     const message_exited_t *m = envelope->body;
-    const pull_filter_t filter = {.of_transfer = true, .transfer = m->actor};
+    const pull_filter_t filter = {
+        .of_transfer = true, .transfer = m->actor, .incarnation = m->incarnation};
 
     if (m->actor == self->leader && self->state != LOADING) {
         self->owes_join = true; /* to its next life, whose first act is a REFORM */
@@ -452,8 +482,6 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     } else if (m->actor >= self->transfer_first &&
                m->actor < self->transfer_first + self->transfer_count) {
         drop_queued(self, &filter, STATUS_BROKEN, outbox);
-        self->exited[m->actor - self->transfer_first] = m->incarnation;
-        fence_exited(self, outbox);
     }
     return STATUS_OK;
 }
@@ -510,6 +538,7 @@ static const actor_rule_t rules[] = {
     {ANY, MESSAGE_pull, on_pull, ALL_STATES},
     {ANY, MESSAGE_pull_cancel, on_pull_cancel, ALL_STATES},
     {ANY, MESSAGE_device_copied, on_device_copied, ALL_STATES},
+    {ANY, MESSAGE_fence_copies, on_fence_copies, ALL_STATES},
     {ANY, MESSAGE_peer_pool, on_peer_pool, ALL_STATES},
     {ANY, MESSAGE_device_mapped, on_device_mapped, ALL_STATES},
 };
