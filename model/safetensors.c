@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "model/json_scan.h"
+#include "model/safetensors_index.h"
 #include "model/utf8.h"
 
 enum { LENGTH_BYTES = 8 };
@@ -419,139 +420,9 @@ void safetensors_close(safetensors_t *self)
     *self = (safetensors_t){0};
 }
 
-/* -- the index of a sharded checkpoint ----------------------------------------------------------
- */
+/* -- a sharded checkpoint -------------------------------------------------------------------- */
 
-typedef struct {
-    json_string_view_t name;
-    uint32_t file;
-} index_entry_t;
-
-typedef struct {
-    index_entry_t *entries;
-    uint32_t count, room;
-    json_string_view_t files[CHECKPOINT_SHARDS_MAX];
-    uint32_t file_count;
-} index_t;
-
-static const char index_name[] = "model.safetensors.index.json";
-
-static bool index_file(json_scan_t *scan, index_t *index, const json_string_view_t *name,
-                       uint32_t *file)
-{
-    if (!json_string_plain(name, TENSOR_NAME_BYTES_MAX) || name->bytes[0] == '.' ||
-        memchr(name->bytes, '/', name->size))
-        return json_scan_fail(scan, "expected the name of a file beside the index");
-    for (uint32_t i = index->file_count; i-- > 0;)
-        if (index->files[i].size == name->size &&
-            memcmp(index->files[i].bytes, name->bytes, name->size) == 0) {
-            *file = i;
-            return true;
-        }
-    if (index->file_count == CHECKPOINT_SHARDS_MAX)
-        return json_scan_fail(scan, "too many files");
-    *file = index->file_count;
-    index->files[index->file_count++] = *name;
-    return true;
-}
-
-static bool index_entry(json_scan_t *scan, index_t *index)
-{
-    json_string_view_t name, file;
-    index_entry_t entry;
-
-    if (!json_scan_key(scan, &name) || !json_scan_string(scan, &file))
-        return false;
-    if (!json_string_plain(&name, TENSOR_NAME_BYTES_MAX))
-        return json_scan_fail(scan, "expected a tensor name of printable ASCII");
-    if (!index_file(scan, index, &file, &entry.file))
-        return false;
-    if (index->count == CHECKPOINT_TENSORS_MAX)
-        return json_scan_fail(scan, "too many tensors");
-    if (index->count == index->room) {
-        uint32_t room = index->room ? 2 * index->room : 256;
-        index_entry_t *entries = realloc(index->entries, room * sizeof(*entries));
-
-        if (!entries)
-            return json_scan_fail(scan, "no memory for its entries");
-        index->entries = entries;
-        index->room = room;
-    }
-    entry.name = name;
-    index->entries[index->count++] = entry;
-    return true;
-}
-
-static status_t read_index(const char *text, size_t size, index_t *index)
-{
-    json_string_view_t key;
-    size_t broken_at;
-    json_scan_t scan;
-    bool found = false;
-
-    json_scan_init(&scan, text, size);
-    if (!utf8_check(text, size, &broken_at))
-        json_scan_fail(&scan, "expected UTF-8, found other bytes");
-    json_scan_take(&scan, '{');
-    do {
-        if (!json_scan_key(&scan, &key))
-            break;
-        if (found || !json_string_is(&key, "weight_map")) {
-            json_scan_skip(&scan);
-            continue;
-        }
-        found = true;
-        json_scan_take(&scan, '{');
-        do {
-            if (!index_entry(&scan, index))
-                break;
-        } while (json_scan_more(&scan, '}'));
-    } while (json_scan_more(&scan, '}'));
-    if (json_scan_end(&scan) && !found)
-        json_scan_fail(&scan, "expected weight_map, found no such field");
-    if (scan.error)
-        return FAIL(STATUS_BAD_FILE, "%s: byte %zu: %s", index_name, scan.at, scan.error);
-    return STATUS_OK;
-}
-
-static int compare_index(const void *a, const void *b)
-{
-    const json_string_view_t *x = &((const index_entry_t *)a)->name;
-    const json_string_view_t *y = &((const index_entry_t *)b)->name;
-    int order = memcmp(x->bytes, y->bytes, x->size < y->size ? x->size : y->size);
-
-    return order ? order : x->size < y->size ? -1 : x->size > y->size;
-}
-
-/* Both lists are sorted by name; the first difference says what is wrong. */
-static status_t check_index(const safetensors_t *self, index_t *index)
-{
-    if (index->count > 0)
-        qsort(index->entries, index->count, sizeof(*index->entries), compare_index);
-    for (uint32_t i = 0; i < index->count || i < self->tensor_count; i++) {
-        const index_entry_t *entry = i < index->count ? &index->entries[i] : NULL;
-        const tensor_view_t *tensor = i < self->tensor_count ? &self->tensors[i] : NULL;
-        index_entry_t named = {.name = {.bytes = tensor ? tensor->name : "",
-                                        .size = tensor ? strlen(tensor->name) : 0}};
-        int order = !tensor ? -1 : !entry ? 1 : compare_index(entry, &named);
-
-        if (order < 0)
-            return FAIL(STATUS_BAD_FILE, "tensor %.*s: expected in %.*s as %s says, found nowhere",
-                        (int)entry->name.size, entry->name.bytes,
-                        (int)index->files[entry->file].size, index->files[entry->file].bytes,
-                        index_name);
-        if (order > 0)
-            return FAIL(STATUS_BAD_FILE, "tensor %s: expected in %s, found only in %s",
-                        tensor->name, index_name, self->files[tensor->file].name);
-        if (entry->file != tensor->file)
-            return FAIL(STATUS_BAD_FILE, "tensor %s: expected in %s as %s says, found in %s",
-                        tensor->name, self->files[entry->file].name, index_name,
-                        self->files[tensor->file].name);
-    }
-    return STATUS_OK;
-}
-
-static status_t open_shards(safetensors_t *self, const char *folder, index_t *index)
+static status_t open_shards(safetensors_t *self, const char *folder, safetensors_index_t *index)
 {
     char path[PATH_BYTES_MAX], name[TENSOR_NAME_BYTES_MAX];
 
@@ -562,25 +433,25 @@ static status_t open_shards(safetensors_t *self, const char *folder, index_t *in
         TRY(add_file(self, path, name));
     }
     TRY(sort_names(self));
-    return check_index(self, index);
+    return safetensors_index_check(index, self);
 }
 
 static status_t open_index(safetensors_t *self, const char *folder, const uint8_t *bytes,
                            uint64_t size)
 {
-    index_t *index;
+    safetensors_index_t *index;
     status_t status;
 
     if (size > CHECKPOINT_INDEX_BYTES_MAX)
-        return FAIL(STATUS_BAD_FILE, "%s: expected up to %d bytes, found %llu", index_name,
-                    CHECKPOINT_INDEX_BYTES_MAX, (unsigned long long)size);
+        return FAIL(STATUS_BAD_FILE, "%s: expected up to %d bytes, found %llu",
+                    safetensors_index_name, CHECKPOINT_INDEX_BYTES_MAX, (unsigned long long)size);
     index = calloc(1, sizeof(*index));
     if (!index)
-        return FAIL(STATUS_NO_MEMORY, "%s: no memory to read it", index_name);
-    status = read_index((const char *)bytes, size, index);
+        return FAIL(STATUS_NO_MEMORY, "%s: no memory to read it", safetensors_index_name);
+    status = safetensors_index_read((const char *)bytes, size, index);
     if (status == STATUS_OK)
         status = open_shards(self, folder, index);
-    free(index->entries);
+    safetensors_index_fini(index);
     free(index);
     return status;
 }
@@ -593,7 +464,7 @@ status_t safetensors_open(safetensors_t *self, const char *folder)
     status_t status;
 
     *self = (safetensors_t){0};
-    TRY(join_path(path, folder, index_name));
+    TRY(join_path(path, folder, safetensors_index_name));
     status = map_file(path, &bytes, &size);
     if (status == STATUS_NOT_FOUND) {
         trail_reset();

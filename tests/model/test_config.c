@@ -191,76 +191,77 @@ static void test_what_may_vary_is_taken(void **state)
     }
 }
 
+static const struct {
+    const char *model, *path, *value, *expected, *found;
+} refusals[] = {
+    {"full", "model_type", "\"deepseek_v3\"", "\"deepseek_v4\"", "deepseek_v3"},
+    {"full", "model_type", NULL, "\"deepseek_v4\"", "nothing"},
+    {"full", "scoring_func", "\"sigmoid\"", "sqrtsoftplus", "sigmoid"},
+    {"full", "topk_method", "\"greedy\"", "noaux_tc", "greedy"},
+    {"full", "hidden_act", "\"gelu\"", "silu", "gelu"},
+    {"full", "tie_word_embeddings", "true", "false", "true"},
+    {"full", "attention_bias", "true", "false", "true"},
+    {"full", "mlp_bias", "1", "true or false", "1"},
+    {"full", "num_key_value_heads", "2", "from 1 to 1", "2"},
+    {"full", "n_shared_experts", "2", "from 1 to 1", "2"},
+    {"full", "sliding_window", "0", "from 1 to 256", "0"},
+    {"full", "rope_scaling.type", "\"linear\"", "yarn", "linear"},
+    {"full", "rope_scaling.attention_factor", "1.1", "from 1 to 1", "1.1"},
+    {"full", "rope_scaling.truncate", "false", "true", "false"},
+    {"full", "rope_scaling.factor", "0.5", "from 1", "0.5"},
+    {"full", "rope_scaling", "7", "an object", "7"},
+    {"full", "compress_ratios", "[0,0,4,128,4]", "6 to", "[0,0,4,128,4]"},
+    {"full", "compress_ratios", "[0,0,4,128,4,64,0]", "0, 4 or 128", "64"},
+    {"full", "compress_ratios", "[0,0,4,128,4,\"4\",0]", "0, 4 or 128", "\"4\""},
+    {"full", "compress_ratios", "[0,0,4,128,4,128,4]", "behind the last layer", "4"},
+    {"full", "compress_ratios", NULL, "a list", "nothing"},
+    {"full", "num_hash_layers", "7", "from 0 to 6", "7"},
+    {"full", "quantization_config.quant_method", "\"awq\"", "fp8", "awq"},
+    {"full", "quantization_config.fmt", "\"e5m2\"", "e4m3", "e5m2"},
+    {"full", "quantization_config.scale_fmt", "\"fp32\"", "ue8m0", "fp32"},
+    {"full", "quantization_config.weight_block_size", "[64,128]", "[128,128]", "[64,128]"},
+    {"full", "quantization_config.activation_scheme", "\"static\"", "dynamic", "static"},
+    {"full", "expert_dtype", "\"int4\"", "fp4, nvfp4", "int4"},
+    {"full", "eos_token_id", "512", "from 0 to 511", "512"},
+    {"full", "eos_token_id", "[1,512]", "below vocab_size", "[1,512]"},
+    {"full", "eos_token_id", "[]", "a list of 1", "[]"},
+    {"full", "bos_token_id", "-1", "from 0", "-1"},
+    {"full", "o_groups", "3", "divisor", "3"},
+    {"full", "num_experts_per_tok", "9", "up to n_routed_experts = 8", "9"},
+    {"full", "qk_rope_head_dim", "63", "even", "63"},
+    {"full", "qk_rope_head_dim", "130", "from 2 to 128", "130"},
+    {"full", "index_head_dim", "96", "power of two", "96"},
+    {"full", "rms_norm_eps", "\"small\"", "a number", "small"},
+    {"full", "hidden_size", "128.5", "whole number", "128.5"},
+    {"full", "norm_topk_prob", "\"yes\"", "true or false", "yes"},
+    {"csa/hf", "layer_types", "[\"sliding_attention\",\"full_attention\"]",
+     "heavily_compressed_attention", "full_attention"},
+    {"csa/hf", "layer_types", "[\"sliding_attention\"]", "a list of 2 to 2", "["},
+    {"csa/hf", "mlp_layer_types", "[\"hash_moe\",\"dense\"]", "hash_moe or moe", "dense"},
+    {"csa/hf", "compress_rates.compressed_sparse_attention", "8", "from 4 to 4", "8"},
+    {"csa/hf", "compress_ratios", "[0,128]", "what compress_ratios says", "ratio 4"},
+    {"csa/hf", "rope_parameters.main.rope_type", "\"yarn\"", "default", "yarn"},
+    {"csa/hf", "rope_parameters.compress", NULL, "an object", "nothing"},
+    {"csa/hf", "rope_parameters.compress.attention_factor", "2", "from 1 to 1", "2"},
+    {"csa/hf", "partial_rotary_factor", "0.3", "whole number of channels", "0.3"},
+    {"csa/hf", "partial_rotary_factor", NULL, "a number", "nothing"},
+};
+
 static void test_what_may_not_vary_is_refused_by_name(void **state)
 {
-    static const struct {
-        const char *model, *path, *value, *expected, *found;
-    } rows[] = {
-        {"full", "model_type", "\"deepseek_v3\"", "\"deepseek_v4\"", "deepseek_v3"},
-        {"full", "model_type", NULL, "\"deepseek_v4\"", "nothing"},
-        {"full", "scoring_func", "\"sigmoid\"", "sqrtsoftplus", "sigmoid"},
-        {"full", "topk_method", "\"greedy\"", "noaux_tc", "greedy"},
-        {"full", "hidden_act", "\"gelu\"", "silu", "gelu"},
-        {"full", "tie_word_embeddings", "true", "false", "true"},
-        {"full", "attention_bias", "true", "false", "true"},
-        {"full", "mlp_bias", "1", "true or false", "1"},
-        {"full", "num_key_value_heads", "2", "from 1 to 1", "2"},
-        {"full", "n_shared_experts", "2", "from 1 to 1", "2"},
-        {"full", "sliding_window", "0", "from 1 to 256", "0"},
-        {"full", "rope_scaling.type", "\"linear\"", "yarn", "linear"},
-        {"full", "rope_scaling.attention_factor", "1.1", "from 1 to 1", "1.1"},
-        {"full", "rope_scaling.truncate", "false", "true", "false"},
-        {"full", "rope_scaling.factor", "0.5", "from 1", "0.5"},
-        {"full", "rope_scaling", "7", "an object", "7"},
-        {"full", "compress_ratios", "[0,0,4,128,4]", "6 to", "[0,0,4,128,4]"},
-        {"full", "compress_ratios", "[0,0,4,128,4,64,0]", "0, 4 or 128", "64"},
-        {"full", "compress_ratios", "[0,0,4,128,4,\"4\",0]", "0, 4 or 128", "\"4\""},
-        {"full", "compress_ratios", "[0,0,4,128,4,128,4]", "behind the last layer", "4"},
-        {"full", "compress_ratios", NULL, "a list", "nothing"},
-        {"full", "num_hash_layers", "7", "from 0 to 6", "7"},
-        {"full", "quantization_config.quant_method", "\"awq\"", "fp8", "awq"},
-        {"full", "quantization_config.fmt", "\"e5m2\"", "e4m3", "e5m2"},
-        {"full", "quantization_config.scale_fmt", "\"fp32\"", "ue8m0", "fp32"},
-        {"full", "quantization_config.weight_block_size", "[64,128]", "[128,128]", "[64,128]"},
-        {"full", "quantization_config.activation_scheme", "\"static\"", "dynamic", "static"},
-        {"full", "expert_dtype", "\"int4\"", "fp4, nvfp4", "int4"},
-        {"full", "eos_token_id", "512", "from 0 to 511", "512"},
-        {"full", "eos_token_id", "[1,512]", "below vocab_size", "[1,512]"},
-        {"full", "eos_token_id", "[]", "a list of 1", "[]"},
-        {"full", "bos_token_id", "-1", "from 0", "-1"},
-        {"full", "o_groups", "3", "divisor", "3"},
-        {"full", "num_experts_per_tok", "9", "up to n_routed_experts = 8", "9"},
-        {"full", "qk_rope_head_dim", "63", "even", "63"},
-        {"full", "qk_rope_head_dim", "130", "from 2 to 128", "130"},
-        {"full", "index_head_dim", "96", "power of two", "96"},
-        {"full", "rms_norm_eps", "\"small\"", "a number", "small"},
-        {"full", "hidden_size", "128.5", "whole number", "128.5"},
-        {"full", "norm_topk_prob", "\"yes\"", "true or false", "yes"},
-        {"csa/hf", "layer_types", "[\"sliding_attention\",\"full_attention\"]",
-         "heavily_compressed_attention", "full_attention"},
-        {"csa/hf", "layer_types", "[\"sliding_attention\"]", "a list of 2 to 2", "["},
-        {"csa/hf", "mlp_layer_types", "[\"hash_moe\",\"dense\"]", "hash_moe or moe", "dense"},
-        {"csa/hf", "compress_rates.compressed_sparse_attention", "8", "from 4 to 4", "8"},
-        {"csa/hf", "compress_ratios", "[0,128]", "what compress_ratios says", "ratio 4"},
-        {"csa/hf", "rope_parameters.main.rope_type", "\"yarn\"", "default", "yarn"},
-        {"csa/hf", "rope_parameters.compress", NULL, "an object", "nothing"},
-        {"csa/hf", "rope_parameters.compress.attention_factor", "2", "from 1 to 1", "2"},
-        {"csa/hf", "partial_rotary_factor", "0.3", "whole number of channels", "0.3"},
-        {"csa/hf", "partial_rotary_factor", NULL, "a number", "nothing"},
-    };
     model_config_t config;
 
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        json_t *root = load(golden(rows[i].model));
-        const char *field = strrchr(rows[i].path, '.');
+    for (size_t i = 0; i < COUNT_OF(refusals); i++) {
+        json_t *root = load(golden(refusals[i].model));
+        const char *field = strrchr(refusals[i].path, '.');
 
-        field = field ? field + 1 : rows[i].path;
-        change(root, rows[i].path, rows[i].value);
+        field = field ? field + 1 : refusals[i].path;
+        change(root, refusals[i].path, refusals[i].value);
         trail_reset();
         if (parse(root, &config) != STATUS_BAD_CONFIG || !strstr(trail_text(), field) ||
-            !strstr(trail_text(), rows[i].expected) || !strstr(trail_text(), rows[i].found))
-            fail_msg("case %zu, %s: \"%s\"", i, rows[i].path, trail_text());
+            !strstr(trail_text(), refusals[i].expected) || !strstr(trail_text(), refusals[i].found))
+            fail_msg("case %zu, %s: \"%s\"", i, refusals[i].path, trail_text());
         json_decref(root);
     }
 }
