@@ -503,7 +503,7 @@
     M(watch,          54, REQUEST, ACTOR,   OBS | SUP, MON,             "",        "how are the mailboxes?")           \
     M(mailboxes,      55, REPLY,   ACTOR,   MON,       OBS | SUP,       "watch",   "so")                              \
     M(figures,        56, LOCAL,   ACTOR,   PRT,       MON,             "",        "this host's mailboxes")           \
-    M(fence_copies,   57, REQUEST, ACTOR,   DEC,       RNK,             "",        "let no copy of an exited actor run")
+    M(fence_copies,   57, REQUEST, ACTOR,   DEC,       RNK,             "",        "of an exited actor")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */
@@ -524,7 +524,8 @@
     X(device_ready, DEVICE_READY_FIELDS) X(device_reform, DEVICE_EPOCH_FIELDS)                                         \
     X(device_quiesced, DEVICE_EPOCH_FIELDS) X(device_copy, DEVICE_COPY_FIELDS)                                         \
     X(device_copied, DEVICE_COPIED_FIELDS) X(device_map, PEER_POOL_FIELDS) X(device_mapped, PEER_MAPPED_FIELDS)        \
-    X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS) X(fence_copies, COPIES_FENCED_FIELDS)
+    X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)                                 \
+    X(fence_copies, COPIES_FENCED_FIELDS)
 
 /* Ids that meant something once: X(id). */
 #define MESSAGE_RETIRED_TABLE(X)
