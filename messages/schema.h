@@ -405,7 +405,9 @@
     F(r, u32, slots, 0, "")                                                                                            \
     F(r, u64, weights_digest, 0, "")                                                                                   \
     F(r, u64, geometry_digest, 0, "")                                                                                  \
-    F(r, u64, numerics_digest, 0, "")
+    F(r, u64, numerics_digest, 0, "")                                                                                  \
+    F(r, u8, status, 0, "status_t as a number; not OK: the device cannot go on")                                       \
+    F(r, text, detail, REASON_BYTES_MAX, "why not")
 
 #define DEVICE_EPOCH_FIELDS(F, R, I, r)                                                                                \
     F(r, u64, epoch, 0, "")                                                                                            \
@@ -503,7 +505,7 @@
     M(watch,          54, REQUEST, ACTOR,   OBS | SUP, MON,             "",        "how are the mailboxes?")           \
     M(mailboxes,      55, REPLY,   ACTOR,   MON,       OBS | SUP,       "watch",   "so")                              \
     M(figures,        56, LOCAL,   ACTOR,   PRT,       MON,             "",        "this host's mailboxes")           \
-    M(fence_copies,   57, REQUEST, ACTOR,   DEC,       RNK,             "",        "of an exited actor")
+    M(fence_copies,   57, REQUEST, ACTOR,   DEC,       RNK,             "",        "of the exited")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */

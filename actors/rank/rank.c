@@ -324,8 +324,14 @@ static status_t on_device_ready(void *arg, const envelope_t *envelope, outbox_t 
     const message_device_ready_t *m = envelope->body;
 
     (void)outbox;
-    ASSERT(m->pool.name.count <= POOL_NAME_BYTES_MAX);
+    if (m->status != STATUS_OK)
+        return FAIL(status_class((status_t)m->status) == CLASS_ENGINE ? (status_t)m->status
+                                                                      : STATUS_INTERNAL,
+                    "the device cannot go on: %.*s", (int)m->detail.count, m->detail.data);
+    if (self->state != LOADING)
+        return FAIL(STATUS_UNEXPECTED, "the device was ready before");
     self->device = *m;
+    self->device.detail = (text_view_t){0};
     self->pool_name_bytes = m->pool.name.count;
     if (m->pool.name.count > 0)
         memcpy(self->pool_name, m->pool.name.data, m->pool.name.count);
@@ -527,7 +533,7 @@ static const actor_rule_t rules[] = {
     {ANY, MESSAGE_exited, on_exited, ALL_STATES},
     {ANY, MESSAGE_tick, on_nothing, ALL_STATES},
     {ANY, MESSAGE_stop, on_nothing, ALL_STATES},
-    {LOADING, MESSAGE_device_ready, on_device_ready, BIT(JOINING)},
+    {ANY, MESSAGE_device_ready, on_device_ready, ALL_STATES},
     {JOINING, MESSAGE_rank_joined, on_rank_joined, BIT(WAITING) | BIT(JOINING)},
     {WAITING, MESSAGE_reform, on_reform, BIT(LEAVING) | BIT(WAITING)},
     {LEAVING, MESSAGE_reform, on_reform, BIT(LEAVING)},
@@ -544,7 +550,6 @@ static const actor_rule_t rules[] = {
 };
 
 static const actor_refusal_t refusals[] = {
-    {ANY, MESSAGE_device_ready, "the device was ready before"},
     {ANY, MESSAGE_rank_joined, "no RANK_JOIN is unanswered"},
     {LOADING, MESSAGE_reform, "the leader does not know this rank yet"},
     {JOINING, MESSAGE_reform, "the leader does not know this rank yet"},
