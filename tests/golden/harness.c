@@ -86,6 +86,12 @@ void harness_open(harness_model_t *model, const harness_place_t *place)
     assert_non_null(model->cases);
     snprintf(path, sizeof(path), "%s/cases.safetensors", place->cases_folder);
     must(safetensors_open_file(&model->numbers, path));
+    for (size_t i = 0; i < harness_case_count(model); i++) {
+        json_t *object = json_array_get(json_object_get(model->cases, "cases"), i);
+        size_t count = json_array_size(json_object_get(object, "tokens"));
+        model->longest = count > model->longest ? (uint32_t)count : model->longest;
+    }
+    assert_in_range(model->longest, 1, HARNESS_TOKENS_MAX);
 }
 
 void harness_close(harness_model_t *model)
@@ -141,8 +147,15 @@ bool harness_case(const harness_model_t *model, size_t index, const char *mode, 
 group_t *harness_group(const harness_model_t *model, const char *mode, uint32_t world,
                        uint32_t threads, uint32_t slots, const forward_trace_t *trace)
 {
-    group_options_t options = {
-        world, threads, slots, 4, 1536, 64, 1536, 0, 0, model->weights.mtp_count > 0, trace};
+    group_options_t options = {.world = world,
+                               .threads = threads,
+                               .slots = slots,
+                               .borders = 4,
+                               .rows_max = model->longest + 64,
+                               .logits_max = 64,
+                               .positions_max = model->longest + 64,
+                               .drafts = model->weights.mtp_count > 0,
+                               .trace = trace};
     group_t *group;
 
     if (!forward_form_parse(strcmp(mode, "f64") == 0 ? "float32" : mode, &options.cache_form,

@@ -28,6 +28,7 @@ typedef struct {
     weights_t weights;
     json_t *cases;
     safetensors_t numbers;
+    uint32_t longest; /* tokens of the longest prompt */
 } harness_model_t;
 
 /* One case in one mode. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 #include "kernels/operators.h"
 #include "model/safetensors.h"
@@ -24,6 +25,8 @@ static void open_file(const char *name)
 
     snprintf(path, sizeof(path), "%s/numbers/units/%s.safetensors", root ? root : "tests/golden",
              name);
+    if (root && access(path, R_OK) != 0)
+        skip(); /* another golden folder need not have units */
     if (safetensors_open_file(&file, path) != STATUS_OK)
         fail_msg("%s", trail_text());
 }
