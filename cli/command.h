@@ -19,7 +19,9 @@ enum {
     C(run, "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N]", \
       "answer one prompt in this process, without actors")                                         \
     C(verify, "MODEL FILE.jsonl... [--cache FORM] [--tp N] [--chunk N] [--threads N]",             \
-      "hold greedy answers to recorded ones")
+      "hold greedy answers to recorded ones")                                                      \
+    C(sim, "[--topology FILE] --seed N | --seeds A..B [--jobs N] [--plant NAME]",                  \
+      "run simulated deployments: load, faults, oracles")
 
 /* argv[0] is the command's own name. Returns an exit code. */
 typedef int command_main_t(int argc, char **argv);

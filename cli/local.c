@@ -121,7 +121,7 @@ status_t local_feed(local_t *local, const uint32_t *tokens, uint32_t count, uint
                                .count = part,
                                .tokens = tokens + at,
                                .logit_count = at + part == count};
-        TRY(group_step(local->group, &item, 1, local->logits, NULL));
+        TRY(group_forward(local->group, &item, 1, local->logits, NULL));
     }
     return STATUS_OK;
 }

@@ -37,7 +37,7 @@ void group_resume(group_t *group, uint32_t slot, uint32_t source, uint32_t borde
 
 /* As forward_step and forward_draft, on all ranks; outputs are rank 0's, and CORRUPT tells that
  * ranks differ in logits. */
-MUST_USE status_t group_step(group_t *group, const forward_item_t *items, uint32_t item_count,
+MUST_USE status_t group_forward(group_t *group, const forward_item_t *items, uint32_t item_count,
                              float *logits, float *streams);
 MUST_USE status_t group_draft(group_t *group, uint32_t block, const forward_item_t *items,
                               uint32_t item_count, const float *streams, float *logits,

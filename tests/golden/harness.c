@@ -186,7 +186,7 @@ void harness_run(group_t *group, const harness_model_t *model, uint32_t slot,
                                .count = count,
                                .tokens = tokens + at,
                                .logit_count = wanted};
-        must(group_step(group, &item, 1, logits, streams));
+        must(group_forward(group, &item, 1, logits, streams));
         logits += (size_t)wanted * model->config.vocabulary;
         if (streams)
             streams += (size_t)count * model->config.streams * model->config.hidden;

@@ -103,7 +103,7 @@ static void run_case(group_t *group, const harness_model_t *model, const harness
     for (uint32_t i = 0; i + 1 < count; i++) {
         forward_item_t item = {
             .position = c->count + i, .count = 1, .tokens = &tokens[i], .logit_count = 1};
-        must(group_step(
+        must(group_forward(
             group, &item, 1,
             a->logits + (size_t)(c->count - c->first_logit + i) * model->config.vocabulary, NULL));
     }
@@ -378,7 +378,7 @@ static void test_a_batch_leaves_the_bits_alone(void **state)
                                                   .logit_count = 1};
                 at[s] += run;
             }
-            must(group_step(group, items, count, mixed, NULL));
+            must(group_forward(group, items, count, mixed, NULL));
             for (uint32_t i = 0; i < count; i++)
                 assert_memory_equal(mixed + (size_t)i * vocabulary,
                                     alone[items[i].slot] +
@@ -425,7 +425,7 @@ static void test_a_resumed_prefix_leaves_the_bits_alone(void **state)
                                        .border_count = keeps,
                                        .border_ordinals = ordinals,
                                        .border_targets = targets};
-                must(group_step(group, &item, 1, cold, NULL));
+                must(group_forward(group, &item, 1, cold, NULL));
                 at += count;
             }
             assert_true(group_digest(group, 0, UNIT_BORDER, 2) ==

@@ -1,0 +1,463 @@
+#include "cli/sim/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "actors/rank/convert.h"
+
+enum {
+    LOAD_US_MAX = 20000, /* weights */
+    STEP_US_MAX = 2000,  /* one step */
+    COPY_US_MAX = 400,   /* one unit */
+    LEAVE_US_MAX = 1000, /* out of a broken step */
+    QUEUE_MAX = STEPS_IN_FLIGHT_MAX,
+    COPIES_MAX = 1024,
+};
+
+typedef struct {
+    uint64_t epoch;
+    uint64_t seq;
+    uint8_t *bytes; /* the encoded STEP */
+    size_t size;
+} queued_step_t;
+
+typedef struct {
+    uint64_t copy;
+    uint8_t *bytes; /* the encoded DEVICE_COPY */
+    size_t size;
+    uint32_t next_item;
+    bool used;
+} running_copy_t;
+
+typedef struct {
+    actor_id_t leader;
+    device_t *device;
+    uint64_t life;  /* counts starts; a timer of an earlier one does nothing */
+    uint64_t round; /* counts reforms, likewise */
+    bool ending;    /* the step at the head has its end scheduled */
+    uint32_t queued;
+    queued_step_t queue[QUEUE_MAX];
+    running_copy_t copies[COPIES_MAX];
+} rank_t;
+
+/* A timer's context; in a list so that what never ran is freed at the end. */
+typedef struct job {
+    sim_devices_t *devices;
+    actor_id_t rank;
+    uint64_t life;
+    uint64_t round;
+    uint32_t copy;
+    uint64_t epoch;
+    char segment[POOL_NAME_BYTES_MAX + 1];
+    struct job *previous;
+    struct job *next;
+} job_t;
+
+struct sim_devices {
+    world_t *world;
+    symbolic_setup_t setup;
+    job_t *jobs;
+    uint8_t *scratch;
+    arena_t arena;
+    convert_step_t step_room;
+    convert_done_t done_room;
+    rank_t *ranks; /* by actor id */
+};
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static job_t *job_take(sim_devices_t *self, actor_id_t rank)
+{
+    job_t *job = calloc(1, sizeof(*job));
+
+    ASSERT(job != NULL);
+    *job = (job_t){.devices = self,
+                   .rank = rank,
+                   .life = self->ranks[rank].life,
+                   .round = self->ranks[rank].round,
+                   .next = self->jobs};
+    if (self->jobs)
+        self->jobs->previous = job;
+    self->jobs = job;
+    return job;
+}
+
+static void job_return(job_t *job)
+{
+    if (job->previous)
+        job->previous->next = job->next;
+    else
+        job->devices->jobs = job->next;
+    if (job->next)
+        job->next->previous = job->previous;
+    free(job);
+}
+
+/* The rank that a job is about, or NULL if that life or round is over. */
+static rank_t *rank_of_job(const job_t *job)
+{
+    rank_t *rank = &job->devices->ranks[job->rank];
+
+    return rank->device && rank->life == job->life && rank->round == job->round ? rank : NULL;
+}
+
+static uint64_t draw_us(sim_devices_t *self, uint64_t max)
+{
+    return 1 + random_below(sim_random(world_sim(self->world)), max);
+}
+
+static void post(sim_devices_t *self, actor_id_t rank, uint16_t id, const void *body,
+                 uint64_t delay_us)
+{
+    sim_post(world_sim(self->world), rank, PORT_DEVICE, id, body, delay_us);
+}
+
+static uint8_t *keep(sim_devices_t *self, uint16_t id, const void *body, size_t *size)
+{
+    uint8_t *bytes;
+    status_t status = message_encode(id, body, self->scratch, MESSAGE_BYTES_MAX, size);
+
+    ASSERT(status == STATUS_OK);
+    bytes = malloc(*size);
+    ASSERT(bytes != NULL);
+    return memcpy(bytes, self->scratch, *size);
+}
+
+static const void *unkeep(sim_devices_t *self, uint16_t id, const uint8_t *bytes, size_t size)
+{
+    const void *body = NULL;
+    status_t status;
+
+    arena_reset(&self->arena);
+    status = message_decode(id, bytes, size, &self->arena, &body);
+    ASSERT(status == STATUS_OK);
+    return body;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+sim_devices_t *sim_devices_open(world_t *world, const symbolic_setup_t *setup)
+{
+    sim_devices_t *self = calloc(1, sizeof(*self));
+    const topology_t *topology = world_topology(world);
+
+    ASSERT(self != NULL);
+    self->world = world;
+    self->setup = *setup;
+    self->scratch = malloc(MESSAGE_BYTES_MAX);
+    self->ranks = calloc(topology->actor_count, sizeof(*self->ranks));
+    arena_init(&self->arena, malloc(MESSAGE_ARENA_BYTES), MESSAGE_ARENA_BYTES);
+    ASSERT(self->scratch && self->ranks && self->arena.bytes);
+    for (uint32_t i = 0; i < topology->actor_count; i++)
+        self->ranks[i].leader = topology->actors[i].leader;
+    return self;
+}
+
+void sim_devices_close(sim_devices_t *self)
+{
+    for (uint32_t i = 0; i < world_topology(self->world)->actor_count; i++)
+        sim_devices_stop(self, (actor_id_t)i);
+    while (self->jobs)
+        job_return(self->jobs);
+    free(self->arena.bytes);
+    free(self->ranks);
+    free(self->scratch);
+    free(self);
+}
+
+static void drop_work(rank_t *rank)
+{
+    for (uint32_t i = 0; i < rank->queued; i++)
+        free(rank->queue[i].bytes);
+    for (uint32_t i = 0; i < COPIES_MAX; i++)
+        if (rank->copies[i].used)
+            free(rank->copies[i].bytes);
+    memset(rank->copies, 0, sizeof(rank->copies));
+    rank->queued = 0;
+    rank->ending = false;
+}
+
+void sim_devices_start(sim_devices_t *self, actor_id_t id)
+{
+    const topology_t *topology = world_topology(self->world);
+    const topology_actor_t *actor = &topology->actors[id];
+    const topology_actor_t *leader = &topology->actors[actor->leader];
+    const topology_group_t *group =
+        topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+    incarnation_t incarnation = sim_incarnation(world_sim(self->world), id);
+    device_config_t config = {
+        .rank = actor->rank,
+        .world = group->tp,
+        .page_count = group->pages, /* page 0 is the test page */
+        .border_count = group->borders,
+        .slot_count = group->slots,
+        .incarnation = incarnation,
+    };
+    message_device_ready_t ready = {.pages = config.page_count, .borders = config.border_count};
+    device_digests_t digests;
+    device_pool_t pool;
+    rank_t *rank = &self->ranks[id];
+    status_t status;
+
+    ASSERT(!rank->device);
+    rank->life++;
+    snprintf(config.pool.name, sizeof(config.pool.name), "/sim-%u-%u", id, incarnation);
+    status = symbolic_ops.open(&config, &self->setup, NULL, &rank->device);
+    ASSERT(status == STATUS_OK);
+    rank->device->ops->describe(rank->device, &pool, &digests);
+    ready.pool =
+        (record_pool_t){id, incarnation, {pool.name, (uint32_t)strlen(pool.name)}, pool.bytes};
+    ready.slots = config.slot_count;
+    ready.weights_digest = digests.weights;
+    ready.geometry_digest = digests.geometry;
+    ready.numerics_digest = digests.numerics;
+    post(self, id, MESSAGE_device_ready, &ready, draw_us(self, LOAD_US_MAX));
+}
+
+void sim_devices_stop(sim_devices_t *self, actor_id_t id)
+{
+    rank_t *rank = &self->ranks[id];
+
+    if (!rank->device)
+        return;
+    drop_work(rank);
+    rank->device->ops->close(rank->device);
+    rank->device = NULL;
+}
+
+device_t *sim_devices_device(sim_devices_t *self, actor_id_t rank)
+{
+    return self->ranks[rank].device;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void enter_if_all_are_there(sim_devices_t *self, actor_id_t leader);
+
+static void step_end(sim_devices_t *self, actor_id_t id, rank_t *rank)
+{
+    queued_step_t head = rank->queue[0];
+    const message_step_t *message = unkeep(self, MESSAGE_step, head.bytes, head.size);
+    device_result_t result = {0};
+    message_step_done_t done;
+    device_step_t step;
+    status_t status;
+
+    trail_reset();
+    status = convert_step(message, &self->step_room, &step);
+    if (status == STATUS_OK) {
+        convert_generations(rank->device, message);
+        status = rank->device->ops->step(rank->device, &step, &result);
+    }
+    convert_done(message, status, &result, world_topology(self->world)->actors[id].rank == 0,
+                 &self->done_room, &done);
+    post(self, id, MESSAGE_step_done, &done, 1);
+    free(head.bytes);
+    memmove(rank->queue, rank->queue + 1, --rank->queued * sizeof(*rank->queue));
+    rank->ending = false;
+}
+
+static void on_step_end(void *context, sim_t *sim)
+{
+    job_t *job = context;
+    sim_devices_t *self = job->devices;
+    rank_t *rank = rank_of_job(job);
+    actor_id_t id = job->rank;
+
+    (void)sim;
+    job_return(job);
+    if (!rank)
+        return;
+    step_end(self, id, rank);
+    enter_if_all_are_there(self, rank->leader);
+}
+
+/* Once every rank of the group stands in the same step, it may end on each. Ranks in different
+ * ones would hang. */
+static void enter_if_all_are_there(sim_devices_t *self, actor_id_t leader)
+{
+    const topology_t *topology = world_topology(self->world);
+    const queued_step_t *first = NULL;
+
+    for (uint32_t i = 0; i < topology->actor_count; i++) {
+        const rank_t *rank = &self->ranks[i];
+
+        if (topology->actors[i].kind != TOPOLOGY_RANK || rank->leader != leader)
+            continue;
+        if (!rank->device || rank->queued == 0 || rank->ending)
+            return;
+        if (!first)
+            first = &rank->queue[0];
+        if (rank->queue[0].epoch != first->epoch)
+            return; /* one of them is about to be reformed */
+        if (rank->queue[0].seq != first->seq) {
+            world_violate(self->world,
+                          "collective: ranks of %s are in steps %llu and %llu of one epoch",
+                          topology->actors[leader].name, (unsigned long long)first->seq,
+                          (unsigned long long)rank->queue[0].seq);
+            return;
+        }
+    }
+    for (uint32_t i = 0; first && i < topology->actor_count; i++) {
+        if (topology->actors[i].kind != TOPOLOGY_RANK || self->ranks[i].leader != leader)
+            continue;
+        self->ranks[i].ending = true;
+        sim_after(world_sim(self->world), draw_us(self, STEP_US_MAX), on_step_end,
+                  job_take(self, (actor_id_t)i));
+    }
+}
+
+static void push_step(sim_devices_t *self, actor_id_t id, const message_step_t *message)
+{
+    rank_t *rank = &self->ranks[id];
+    queued_step_t *step = &rank->queue[rank->queued];
+
+    if (rank->queued == QUEUE_MAX) {
+        world_violate(self->world, "depth: %s got more than %u steps",
+                      world_topology(self->world)->actors[id].name, QUEUE_MAX);
+        return;
+    }
+    *step = (queued_step_t){.epoch = message->epoch, .seq = message->seq};
+    step->bytes = keep(self, MESSAGE_step, message, &step->size);
+    rank->queued++;
+    enter_if_all_are_there(self, rank->leader);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void copy_done(sim_devices_t *self, actor_id_t id, running_copy_t *copy, status_t status,
+                      uint32_t failed)
+{
+    message_device_copied_t done = {copy->copy, (uint8_t)status, failed};
+
+    post(self, id, MESSAGE_device_copied, &done, 1);
+    free(copy->bytes);
+    *copy = (running_copy_t){0};
+}
+
+static void on_copy_item(void *context, sim_t *sim)
+{
+    job_t *job = context;
+    sim_devices_t *self = job->devices;
+    rank_t *rank = rank_of_job(job);
+    running_copy_t *copy = rank ? &rank->copies[job->copy] : NULL;
+    const message_device_copy_t *message;
+    status_t status;
+
+    if (!rank) {
+        job_return(job);
+        return;
+    }
+    message = unkeep(self, MESSAGE_device_copy, copy->bytes, copy->size);
+    trail_reset();
+    status = convert_copy(rank->device, message->source, &message->items.data[copy->next_item]);
+    if (status != STATUS_OK || copy->next_item + 1 == message->items.count) {
+        copy_done(self, job->rank, copy, status, copy->next_item);
+        job_return(job);
+        return;
+    }
+    copy->next_item++;
+    sim_after(sim, draw_us(self, COPY_US_MAX), on_copy_item, job);
+}
+
+static void push_copy(sim_devices_t *self, actor_id_t id, const message_device_copy_t *message)
+{
+    rank_t *rank = &self->ranks[id];
+    job_t *job = job_take(self, id);
+
+    while (job->copy < COPIES_MAX && rank->copies[job->copy].used)
+        job->copy++;
+    if (job->copy == COPIES_MAX) {
+        world_violate(self->world, "bound: a rank has more than %u copies running", COPIES_MAX);
+        job_return(job);
+        return;
+    }
+    rank->copies[job->copy] = (running_copy_t){.copy = message->copy, .used = true};
+    rank->copies[job->copy].bytes =
+        keep(self, MESSAGE_device_copy, message, &rank->copies[job->copy].size);
+    sim_after(world_sim(self->world), draw_us(self, COPY_US_MAX), on_copy_item, job);
+}
+
+/* ---- reform and map -------------------------------------------------------------------------- */
+
+static void on_left(void *context, sim_t *sim)
+{
+    job_t *job = context;
+    rank_t *rank = rank_of_job(job);
+    message_device_quiesced_t quiesced = {.epoch = job->epoch};
+    status_t status;
+
+    (void)sim;
+    if (rank) {
+        status = rank->device->ops->reform(rank->device, job->epoch, job->segment);
+        ASSERT(status == STATUS_OK);
+        quiesced.segment = (text_view_t){job->segment, (uint32_t)strlen(job->segment)};
+        post(job->devices, job->rank, MESSAGE_device_quiesced, &quiesced, 1);
+    }
+    job_return(job);
+}
+
+static void push_reform(sim_devices_t *self, actor_id_t id, const message_device_reform_t *message)
+{
+    rank_t *rank = &self->ranks[id];
+    job_t *job;
+
+    rank->round++; /* every timer of the old epoch is void */
+    for (uint32_t i = 0; i < rank->queued; i++) {
+        message_step_done_t done = {
+            .epoch = rank->queue[i].epoch, .seq = rank->queue[i].seq, .status = STATUS_BROKEN};
+
+        post(self, id, MESSAGE_step_done, &done, 1);
+    }
+    for (uint32_t i = 0; i < COPIES_MAX; i++)
+        if (rank->copies[i].used)
+            copy_done(self, id, &rank->copies[i], STATUS_BROKEN, rank->copies[i].next_item);
+    drop_work(rank);
+    job = job_take(self, id);
+    job->epoch = message->epoch;
+    snprintf(job->segment, sizeof(job->segment), "%.*s", (int)message->segment.count,
+             message->segment.data);
+    sim_after(world_sim(self->world), draw_us(self, LEAVE_US_MAX), on_left, job);
+}
+
+static void push_map(sim_devices_t *self, actor_id_t id, const message_device_map_t *message)
+{
+    rank_t *rank = &self->ranks[id];
+    device_pool_t pool = {.bytes = message->pool.bytes, .incarnation = message->pool.incarnation};
+    message_device_mapped_t mapped = {.rank = message->pool.rank,
+                                      .incarnation = message->pool.incarnation};
+    status_t status;
+
+    trail_reset();
+    snprintf(pool.name, sizeof(pool.name), "%.*s", (int)message->pool.name.count,
+             message->pool.name.data);
+    status = rank->device->ops->map(rank->device, message->pool.rank, &pool);
+    mapped.status = (uint8_t)status;
+    if (status != STATUS_OK)
+        mapped.reason =
+            (text_view_t){trail_text(), (uint32_t)strnlen(trail_text(), REASON_BYTES_MAX)};
+    post(self, id, MESSAGE_device_mapped, &mapped, draw_us(self, COPY_US_MAX));
+}
+
+void sim_devices_push(sim_devices_t *self, actor_id_t rank, uint16_t id, const void *body)
+{
+    if (!self->ranks[rank].device)
+        return;
+    switch (id) {
+    case MESSAGE_step:
+        push_step(self, rank, body);
+        break;
+    case MESSAGE_device_copy:
+        push_copy(self, rank, body);
+        break;
+    case MESSAGE_device_reform:
+        push_reform(self, rank, body);
+        break;
+    case MESSAGE_device_map:
+        push_map(self, rank, body);
+        break;
+    default:
+        world_violate(self->world, "port: a rank pushed %s to its device",
+                      message_table.rows[id].name);
+    }
+}

@@ -1,0 +1,13 @@
+/* load.h - the clients of a simulated deployment: requests, and the answers that they must get. */
+#ifndef CLI_SIM_LOAD_H
+#define CLI_SIM_LOAD_H
+
+#include "cli/sim/world.h"
+
+/* Fills `count` clients from `random` alone. Prompts share a few beginnings, so that prefixes are
+ * found again; some are whole pages long, some one token more or less. */
+void load_make(world_client_t *clients, uint32_t count, const world_config_t *config,
+               const symbolic_setup_t *setup, random_t *random);
+void load_free(world_client_t *clients, uint32_t count);
+
+#endif

@@ -1,0 +1,170 @@
+#include "cli/sim/scenario.h"
+
+#include <string.h>
+
+enum {
+    CLIENTS_SMALL = 12, /* most stories */
+    CLIENTS_LARGE = 64, /* one in eight */
+    FAULTS_MAX = 4,
+    STORY_US = 3000000, /* faults fall within this */
+    STALL_US_MAX = 15000000,
+    CUT_US_MAX = 500000,
+    PAUSE_US_MAX = 30000000,
+};
+
+typedef enum {
+    FAULT_KILL,
+    FAULT_ABORT,
+    FAULT_STALL,
+    FAULT_CUT,
+    FAULT_PAUSE,
+    FAULT_KINDS
+} fault_kind_t;
+
+static const char *const plant_names[] = {
+#define PLANT_NAME(name, text) #name,
+    PLANT_TABLE(PLANT_NAME)
+#undef PLANT_NAME
+};
+static const char *const plant_texts[] = {
+#define PLANT_TEXT(name, text) text,
+    PLANT_TABLE(PLANT_TEXT)
+#undef PLANT_TEXT
+};
+
+bool plant_parse(const char *text, plant_t *plant)
+{
+    for (uint32_t i = 0; i < PLANT_COUNT; i++) {
+        size_t k = 0;
+
+        while (text[k] &&
+               (text[k] == plant_names[i][k] || (text[k] == '-' && plant_names[i][k] == '_')))
+            k++;
+        if (!text[k] && !plant_names[i][k]) {
+            *plant = (plant_t)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *plant_name(plant_t plant)
+{
+    return plant_names[plant];
+}
+
+const char *plant_text(plant_t plant)
+{
+    return plant_texts[plant];
+}
+
+/* An actor that is no supervisor. */
+static actor_id_t draw_actor(world_t *world, random_t *random)
+{
+    const topology_t *topology = world_topology(world);
+    actor_id_t actor;
+
+    do {
+        actor = (actor_id_t)random_below(random, topology->actor_count);
+    } while (topology->actors[actor].kind == TOPOLOGY_SUPERVISOR);
+    return actor;
+}
+
+static void strike(world_t *world, random_t *random)
+{
+    switch ((fault_kind_t)random_below(random, FAULT_KINDS)) {
+    case FAULT_KILL:
+        world_kill(world, draw_actor(world, random));
+        break;
+    case FAULT_ABORT:
+        world_abort(world, (uint32_t)random_below(random, world_client_count(world)));
+        break;
+    case FAULT_STALL:
+        world_stall(world, draw_actor(world, random), 1 + random_below(random, STALL_US_MAX));
+        break;
+    case FAULT_CUT:
+        sim_cut(world_sim(world), draw_actor(world, random), draw_actor(world, random),
+                1 + random_below(random, CUT_US_MAX));
+        break;
+    default:
+        sim_pause(world_sim(world), 1 + random_below(random, PAUSE_US_MAX));
+        break;
+    }
+}
+
+static void plant(world_t *world, plant_t kind, random_t *random)
+{
+    device_t *device = NULL;
+
+    while (!device)
+        device = world_device(world, draw_actor(world, random));
+    if (kind == PLANT_bit_flip) {
+        for (uint32_t page = 1; page < 8; page++)
+            symbolic_flip(device, UNIT_HISTORY, page, 1, (uint32_t)random_below(random, 64));
+    } else if (kind == PLANT_wrong_token) {
+        symbolic_mistake(device, 1);
+    }
+}
+
+static bool run_until(world_t *world, uint64_t us)
+{
+    while (sim_now_us(world_sim(world)) < us)
+        if (!world_step(world))
+            return false;
+    return true;
+}
+
+static bool run_story(world_t *world, const scenario_t *scenario, random_t *random, uint32_t faults)
+{
+    uint64_t times[FAULTS_MAX + 1];
+
+    for (uint32_t i = 0; i < faults; i++) {
+        times[i] = random_below(random, STORY_US);
+        for (uint32_t k = i; k > 0 && times[k - 1] > times[k]; k--) {
+            uint64_t swap = times[k];
+
+            times[k] = times[k - 1];
+            times[k - 1] = swap;
+        }
+    }
+    for (uint32_t i = 0; i < faults; i++) {
+        if (!run_until(world, times[i]))
+            return false;
+        strike(world, random);
+    }
+    if (scenario->plant != PLANT_none) {
+        if (!run_until(world, STORY_US / 4))
+            return false;
+        plant(world, scenario->plant, random);
+    }
+    return world_finish(world);
+}
+
+void scenario_run(const scenario_t *scenario, scenario_result_t *result)
+{
+    world_config_t config = {
+        .topology = scenario->topology, .seed = scenario->seed, .trace = scenario->trace};
+    world_t *world;
+    random_t random;
+    uint32_t faults;
+
+    random_init(&random, random_at(scenario->seed, 1));
+    config.clients = random_below(&random, 8) == 0 ? CLIENTS_LARGE : CLIENTS_SMALL;
+    config.prompt_tokens_max = 1 + (uint32_t)random_below(&random, 1500);
+    config.answer_tokens_max = 1 + (uint32_t)random_below(&random, 60);
+    config.spread_us = random_below(&random, STORY_US);
+    faults = (uint32_t)random_below(&random, FAULTS_MAX + 1);
+    world = world_open(&config);
+    memset(result, 0, sizeof(*result));
+    result->passed = run_story(world, scenario, &random, faults);
+    if (!result->passed)
+        memcpy(result->violation, world_violation(world), strlen(world_violation(world)) + 1);
+    result->digest = sim_digest(world_sim(world));
+    result->events = sim_event_count(world_sim(world));
+    result->virtual_us = sim_now_us(world_sim(world));
+    result->requests = config.clients;
+    result->faults = faults;
+    if (!result->passed && scenario->trace)
+        sim_print(world_sim(world), scenario->trace);
+    world_close(world);
+}

@@ -1,0 +1,560 @@
+#include "cli/sim/world.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "actors/group.h"
+#include "actors/supervisor/supervisor.h"
+#include "cli/sim/device.h"
+#include "cli/sim/load.h"
+#include "cli/sim/oracle.h"
+#include "cli/types.h"
+#include "messages/message.h"
+
+enum {
+    DELAY_US_MIN = 20, /* a frame on its way */
+    DELAY_US_MAX = 800,
+    HANDLE_US_MAX = 20, /* a handler */
+    TICK_US = 50000,
+    SPAWN_US_MAX = 5000, /* a process that starts */
+    DIE_US_MAX = 2000,   /* a process that was asked to end */
+    RETRY_US = 100000,   /* a client that was told OVERLOADED */
+    FINISH_US = 60000000,
+    SETTLE_US = 2000000, /* after the last end, until every lease must be back */
+    ANSWER_TOKENS = 20,
+    VOCABULARY = 5000,
+    END_TOKEN = 1,
+    PAGES = 41, /* the test page included */
+    BORDERS = 12,
+    SLOTS = 8,
+};
+
+/* What a timer is about; in a list so that what never ran is freed at the end. */
+typedef struct job {
+    world_t *world;
+    actor_id_t actor;
+    incarnation_t incarnation;
+    uint8_t cause;
+    uint32_t client;
+    struct job *previous;
+    struct job *next;
+} job_t;
+
+struct world {
+    world_config_t config;
+    roster_t roster;
+    symbolic_setup_t setup;
+    leader_setup_t leaders[ACTORS_MAX]; /* of leaders only */
+    topology_t topology;                /* with every "auto" filled in */
+    sim_t *sim;
+    sim_devices_t *devices;
+    world_client_t *clients;
+    uint32_t open_clients; /* not ended */
+    job_t *jobs;
+    bool stalled[ACTORS_MAX];
+    char violation[WORLD_VIOLATION_BYTES];
+};
+
+void world_violate(world_t *world, const char *format, ...)
+{
+    va_list arguments;
+
+    if (world->violation[0])
+        return; /* the first one is the cause */
+    va_start(arguments, format);
+    vsnprintf(world->violation, sizeof(world->violation), format, arguments);
+    va_end(arguments);
+}
+
+const char *world_violation(const world_t *world)
+{
+    return world->violation[0] ? world->violation : NULL;
+}
+
+static void job_after(world_t *world, uint64_t us, sim_timer_t *timer, job_t facts)
+{
+    job_t *job = malloc(sizeof(*job));
+
+    ASSERT(job != NULL);
+    *job = facts;
+    job->world = world;
+    job->previous = NULL;
+    job->next = world->jobs;
+    if (world->jobs)
+        world->jobs->previous = job;
+    world->jobs = job;
+    sim_after(world->sim, us, timer, job);
+}
+
+static void job_return(job_t *job)
+{
+    if (job->previous)
+        job->previous->next = job->next;
+    else
+        job->world->jobs = job->next;
+    if (job->next)
+        job->next->previous = job->previous;
+    free(job);
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+static void process_after(world_t *world, uint64_t us_max, sim_timer_t *timer, job_t job)
+{
+    job_after(world, 1 + random_below(sim_random(world->sim), us_max), timer, job);
+}
+
+static actor_id_t supervisor_of(const world_t *world, actor_id_t actor)
+{
+    uint16_t host = world->config.topology->actors[actor].host;
+
+    return topology_actor(world->config.topology, TOPOLOGY_SUPERVISOR, host)->id;
+}
+
+static bool lives(const world_t *world, actor_id_t actor, incarnation_t incarnation)
+{
+    return sim_is_alive(world->sim, actor) && sim_incarnation(world->sim, actor) == incarnation;
+}
+
+static void reap(world_t *world, actor_id_t actor, uint8_t cause)
+{
+    message_reaped_t reaped = {actor, sim_incarnation(world->sim, actor), cause, 9};
+
+    sim_devices_stop(world->devices, actor);
+    sim_post(world->sim, supervisor_of(world, actor), PORT_PROCESS, MESSAGE_reaped, &reaped, 1);
+}
+
+static void on_spawned(void *context, sim_t *sim)
+{
+    job_t *job = context;
+
+    if (!sim_is_alive(sim, job->actor))
+        sim_start(sim, job->actor, job->incarnation);
+    job_return(job);
+}
+
+static void on_signalled(void *context, sim_t *sim)
+{
+    job_t *job = context;
+
+    if (lives(job->world, job->actor, job->incarnation)) {
+        sim_kill(sim, job->actor);
+        reap(job->world, job->actor, job->cause);
+    }
+    job_return(job);
+}
+
+static void on_process_port(world_t *world, uint16_t id, const void *body)
+{
+    if (id == MESSAGE_spawn) {
+        const message_spawn_t *m = body;
+
+        process_after(world, SPAWN_US_MAX, on_spawned,
+                      (job_t){.actor = m->actor, .incarnation = m->incarnation});
+    } else {
+        const message_signal_t *m = body;
+        uint8_t cause = m->hard ? EXIT_KILLED_OUTSIDE : EXIT_CLEAN;
+
+        process_after(world, DIE_US_MAX, on_signalled,
+                      (job_t){.actor = m->actor, .incarnation = m->incarnation, .cause = cause});
+    }
+}
+
+void world_kill(world_t *world, actor_id_t actor)
+{
+    if (!sim_is_alive(world->sim, actor) || world->roster.actors[actor].kind == ACTOR_SUPERVISOR)
+        return;
+    sim_kill(world->sim, actor);
+    reap(world, actor, EXIT_KILLED_OUTSIDE);
+}
+
+static void on_continued(void *context, sim_t *sim)
+{
+    job_t *job = context;
+
+    if (lives(job->world, job->actor, job->incarnation))
+        sim_stall(sim, job->actor, false);
+    job_return(job);
+}
+
+/* What the supervisor's port sees of a progress word that stands still. */
+static void on_still_stalled(void *context, sim_t *sim)
+{
+    job_t *job = context;
+    message_stalled_t stalled = {job->actor, job->incarnation, SUPERVISOR_STALLED_MS_MAX};
+
+    if (lives(job->world, job->actor, job->incarnation))
+        sim_post(sim, supervisor_of(job->world, job->actor), PORT_PROCESS, MESSAGE_stalled,
+                 &stalled, 1);
+    job_return(job);
+}
+
+void world_stall(world_t *world, actor_id_t actor, uint64_t us)
+{
+    job_t job = {.actor = actor, .incarnation = sim_incarnation(world->sim, actor)};
+
+    if (!sim_is_alive(world->sim, actor) || world->roster.actors[actor].kind == ACTOR_SUPERVISOR)
+        return;
+    sim_stall(world->sim, actor, true);
+    if (us > SUPERVISOR_STALLED_MS_MAX * UINT64_C(1000))
+        job_after(world, SUPERVISOR_STALLED_MS_MAX * UINT64_C(1000), on_still_stalled, job);
+    else
+        job_after(world, us, on_continued, job);
+}
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+static actor_id_t gateway_of(const world_t *world, const world_client_t *client)
+{
+    uint16_t count = world->config.topology->gateway_count;
+
+    return topology_actor(world->config.topology, TOPOLOGY_GATEWAY, (uint16_t)(client->id % count))
+        ->id;
+}
+
+static void client_send(world_t *world, world_client_t *client)
+{
+    message_client_request_t request = {
+        .client = client->id,
+        .prompt = {client->prompt, client->prompt_count},
+        .limits = {.output_tokens_max = client->output_tokens_max},
+    };
+
+    request.sampling =
+        (record_sampling_t){.seed = client->sampling.seed,
+                            .temperature = client->sampling.temperature,
+                            .top_p = client->sampling.top_p,
+                            .repetition_penalty = client->sampling.repetition_penalty};
+    client->sent = sim_is_alive(world->sim, gateway_of(world, client));
+    if (client->sent)
+        sim_post(world->sim, gateway_of(world, client), PORT_CLIENT, MESSAGE_client_request,
+                 &request, 1);
+}
+
+static void on_client_comes(void *context, sim_t *sim)
+{
+    job_t *job = context;
+    world_client_t *client = &job->world->clients[job->client];
+
+    client_send(job->world, client);
+    if (client->sent)
+        job_return(job);
+    else /* connection refused: it comes again */
+        sim_after(sim, RETRY_US, on_client_comes, job);
+}
+
+static void client_comes_after(world_t *world, uint32_t client, uint64_t us)
+{
+    job_after(world, us, on_client_comes, (job_t){.client = client});
+}
+
+void world_abort(world_t *world, uint32_t index)
+{
+    world_client_t *client = &world->clients[index];
+    message_client_abort_t abort = {client->id, END_ABORTED};
+
+    if (!client->sent || client->ended || client->aborted)
+        return;
+    client->aborted = true;
+    sim_post(world->sim, gateway_of(world, client), PORT_CLIENT, MESSAGE_client_abort, &abort, 1);
+}
+
+static void client_ended(world_t *world, world_client_t *client, uint8_t reason)
+{
+    client->ended = true;
+    client->end_reason = reason;
+    world->open_clients--;
+}
+
+static void on_client_tokens(world_t *world, world_client_t *client,
+                             const message_client_tokens_t *m)
+{
+    if (client->ended) {
+        world_violate(world, "client: tokens for %llu after its end",
+                      (unsigned long long)client->id);
+        return;
+    }
+    if (m->first != client->received) {
+        world_violate(world, "client: %llu has %u tokens and gets number %u",
+                      (unsigned long long)client->id, client->received, m->first);
+        return;
+    }
+    for (uint32_t i = 0; i < m->tokens.count; i++) {
+        uint32_t index = client->received;
+
+        if (index >= client->answer_count || m->tokens.data[i].token != client->answer[index]) {
+            world_violate(world, "token: client %llu, index %u of %u: expected %u, found %u",
+                          (unsigned long long)client->id, index, client->answer_count,
+                          index < client->answer_count ? client->answer[index] : 0,
+                          m->tokens.data[i].token);
+            return;
+        }
+        client->received++;
+    }
+}
+
+static void on_client_end(world_t *world, world_client_t *client, const message_client_end_t *m)
+{
+    if (client->ended) {
+        world_violate(world, "client: %llu got a second end", (unsigned long long)client->id);
+    } else if (m->reason == END_OVERLOADED) {
+        if (client->received)
+            world_violate(world, "client: %llu was admitted, then told it is too much",
+                          (unsigned long long)client->id);
+        client->sent = false;
+        client->retries++;
+        if (client->aborted)
+            client_ended(world, client, m->reason);
+        else
+            client_comes_after(world, (uint32_t)(client - world->clients), RETRY_US);
+    } else if (client->aborted) {
+        client_ended(world, client, m->reason);
+    } else if (m->reason != client->answer_ends_by || client->received != client->answer_count ||
+               m->token_count != client->answer_count) {
+        world_violate(
+            world,
+            "end: client %llu has %u of %u tokens, told %u and reason %u, expected %u (%.*s)",
+            (unsigned long long)client->id, client->received, client->answer_count, m->token_count,
+            m->reason, client->answer_ends_by, (int)m->detail.count, m->detail.data);
+    } else {
+        client_ended(world, client, m->reason);
+    }
+}
+
+/* A gateway's own connections die with it: those clients see their connection break. */
+static void clients_lose_gateway(world_t *world, actor_id_t gateway)
+{
+    for (uint32_t i = 0; i < world->config.clients; i++) {
+        world_client_t *client = &world->clients[i];
+
+        if (client->sent && !client->ended && gateway_of(world, client) == gateway) {
+            client->aborted = true;
+            client_ended(world, client, END_LOST);
+        }
+    }
+}
+
+/* ---- ports and hook -------------------------------------------------------------------------- */
+
+static void on_client_port(world_t *world, uint16_t id, const void *body)
+{
+    if (id == MESSAGE_client_tokens) {
+        const message_client_tokens_t *m = body;
+
+        on_client_tokens(world, &world->clients[m->client - 1], m);
+    } else {
+        const message_client_end_t *m = body;
+
+        on_client_end(world, &world->clients[m->client - 1], m);
+    }
+}
+
+static void on_port(void *context, sim_t *sim, actor_id_t actor, actor_id_t port, uint16_t id,
+                    const void *body)
+{
+    world_t *world = context;
+
+    (void)sim;
+    if (port == PORT_PROCESS)
+        on_process_port(world, id, body);
+    else if (port == PORT_CLIENT)
+        on_client_port(world, id, body);
+    else if (port == PORT_DEVICE)
+        sim_devices_push(world->devices, actor, id, body);
+    else
+        world_violate(world, "port: %s pushed %s to port %x", world->roster.actors[actor].name,
+                      message_table.rows[id].name, port);
+}
+
+static void on_event(void *context, sim_t *sim, const sim_event_t *event)
+{
+    world_t *world = context;
+    actor_kind_t kind;
+
+    (void)sim;
+    if (event->kind != SIM_STARTED && event->kind != SIM_DIED)
+        return;
+    kind = world->roster.actors[event->actor].kind;
+    if (event->kind == SIM_STARTED && kind == ACTOR_RANK)
+        sim_devices_start(world->devices, event->actor);
+    if (event->kind == SIM_DIED && kind == ACTOR_GATEWAY)
+        clients_lose_gateway(world, event->actor);
+    if (event->kind == SIM_DIED && event->status != STATUS_OK) {
+        world_violate(world, "engine: %s ended itself: %s: %s",
+                      world->roster.actors[event->actor].name, status_name(event->status),
+                      trail_text());
+        reap(world, event->actor, EXIT_FAILED_ITSELF);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* What cli/deployment.h does for a real device: here pages are few, so that they run out. */
+static void fill_in(topology_group_t *groups, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        groups[i].pages = groups[i].pages ? groups[i].pages : PAGES;
+        groups[i].borders = groups[i].borders ? groups[i].borders : BORDERS;
+        groups[i].slots = groups[i].slots < SLOTS ? groups[i].slots : SLOTS;
+    }
+}
+
+static const void *setup_of(world_t *world, actor_id_t id)
+{
+    const topology_actor_t *actor = &world->topology.actors[id];
+    const topology_group_t *group =
+        topology_group(&world->topology, (topology_kind_t)actor->kind, actor->instance);
+
+    if (!group)
+        return NULL;
+    world->leaders[id] = (leader_setup_t){.pages = group->pages,
+                                          .borders = group->borders,
+                                          .end_token_count = 1,
+                                          .end_tokens = {END_TOKEN}};
+    return &world->leaders[id];
+}
+
+static void add_actors(world_t *world)
+{
+    const topology_t *topology = &world->topology;
+
+    for (uint32_t i = 0; i < topology->actor_count; i++) {
+        sim_actor_t actor = {
+            .type = actor_type_of(world->roster.actors[i].kind),
+            .topology = topology,
+            .setup = setup_of(world, (actor_id_t)i),
+            .digests = {.topology = topology->version},
+            .port = on_port,
+            .context = world,
+        };
+
+        sim_add_actor(world->sim, (actor_id_t)i, &actor);
+    }
+    for (uint32_t i = 0; i < topology->actor_count; i++)
+        if (topology->actors[i].kind == TOPOLOGY_SUPERVISOR)
+            sim_start(world->sim, (actor_id_t)i, 1);
+}
+
+world_t *world_open(const world_config_t *config)
+{
+    world_t *world = calloc(1, sizeof(*world));
+    sim_config_t sim = {
+        .seed = config->seed,
+        .table = &message_table,
+        .delay_us_min = DELAY_US_MIN,
+        .delay_us_max = DELAY_US_MAX,
+        .handle_us_max = HANDLE_US_MAX,
+        .tick_us = TICK_US,
+        .check = true,
+    };
+
+    ASSERT(world && config->clients <= WORLD_CLIENTS_MAX);
+    world->config = *config;
+    world->topology = *config->topology;
+    world->topology.context_tokens = config->prompt_tokens_max + config->answer_tokens_max;
+    fill_in(world->topology.prefills, world->topology.prefill_count);
+    fill_in(world->topology.decodes, world->topology.decode_count);
+    world->config.topology = &world->topology;
+    roster_init(&world->roster, &world->topology);
+    sim.roster = &world->roster;
+    world->setup = (symbolic_setup_t){.world = symbolic_world_open(),
+                                      .weights = 7,
+                                      .vocabulary = VOCABULARY,
+                                      .end_token = END_TOKEN,
+                                      .answer_tokens = ANSWER_TOKENS};
+    world->sim = sim_open(&sim);
+    sim_trace_set(world->sim, config->trace);
+    sim_hook_set(world->sim, on_event, world);
+    world->devices = sim_devices_open(world, &world->setup);
+    world->clients = calloc(config->clients + 1, sizeof(*world->clients));
+    ASSERT(world->clients != NULL);
+    load_make(world->clients, config->clients, config, &world->setup, sim_random(world->sim));
+    world->open_clients = config->clients;
+    add_actors(world);
+    for (uint32_t i = 0; i < config->clients; i++)
+        client_comes_after(world, i, world->clients[i].arrives_us);
+    return world;
+}
+
+void world_close(world_t *world)
+{
+    sim_close(world->sim);
+    sim_devices_close(world->devices);
+    while (world->jobs)
+        job_return(world->jobs);
+    symbolic_world_close(world->setup.world);
+    load_free(world->clients, world->config.clients);
+    free(world->clients);
+    free(world);
+}
+
+sim_t *world_sim(world_t *world)
+{
+    return world->sim;
+}
+
+const topology_t *world_topology(const world_t *world)
+{
+    return world->config.topology;
+}
+
+world_client_t *world_client(world_t *world, uint32_t index)
+{
+    ASSERT(index < world->config.clients);
+    return &world->clients[index];
+}
+
+uint32_t world_client_count(const world_t *world)
+{
+    return world->config.clients;
+}
+
+device_t *world_device(world_t *world, actor_id_t rank)
+{
+    return sim_devices_device(world->devices, rank);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+bool world_step(world_t *world)
+{
+    if (!sim_step(world->sim))
+        world_violate(world, "time: nothing is left to happen");
+    return !world->violation[0];
+}
+
+bool world_run(world_t *world, uint64_t us)
+{
+    uint64_t end = sim_now_us(world->sim) + us;
+
+    while (world->open_clients > 0 && sim_now_us(world->sim) < end)
+        if (!world_step(world))
+            return false;
+    return true;
+}
+
+static void report_open_clients(world_t *world)
+{
+    for (uint32_t i = 0; i < world->config.clients; i++)
+        if (!world->clients[i].ended)
+            world_violate(world, "liveness: client %llu has %u of %u tokens and no end",
+                          (unsigned long long)world->clients[i].id, world->clients[i].received,
+                          world->clients[i].answer_count);
+}
+
+bool world_finish(world_t *world)
+{
+    uint64_t end;
+
+    if (!world_run(world, FINISH_US))
+        return false;
+    report_open_clients(world);
+    end = sim_now_us(world->sim) + SETTLE_US;
+    while (!world->violation[0] && sim_now_us(world->sim) < end)
+        if (!world_step(world))
+            return false;
+    if (!world->violation[0])
+        oracle_everything_is_free(world);
+    return !world->violation[0];
+}

@@ -1,0 +1,91 @@
+/* world.h - a whole deployment in one thread and virtual time, with load, faults and oracles.
+ *
+ * Real actors, codec, streams and supervision (runtime/sim.h); symbolic devices behind the device
+ * port, generated clients behind the client port, pretended processes behind the process port. A
+ * step ends on no rank before all ranks of its group are in it, as in a real collective.
+ * Everything follows from the seed.
+ *
+ * Oracles: every token a client gets is the one that its prompt demands; every client gets one
+ * end; after the faults stop, everything ends within a bound and every lease is back
+ * (world_finish); each actor's own check runs after every message. The first violation is kept and
+ * ends the run.
+ */
+#ifndef CLI_SIM_WORLD_H
+#define CLI_SIM_WORLD_H
+
+#include <stdio.h>
+
+#include "actors/roster.h"
+#include "model/symbolic.h"
+#include "runtime/sim.h"
+#include "topology/topology.h"
+
+enum { WORLD_CLIENTS_MAX = 256, WORLD_VIOLATION_BYTES = 512 };
+
+typedef struct {
+    const topology_t *topology;
+    uint64_t seed;
+    uint32_t clients; /* requests in all */
+    uint32_t prompt_tokens_max;
+    uint32_t answer_tokens_max;
+    uint64_t spread_us; /* they come within this time */
+    FILE *trace;        /* NULL: none */
+} world_config_t;
+
+typedef struct world world_t;
+
+/* A client as the load generator made it; what it must get is known beforehand. */
+typedef struct {
+    uint64_t id;
+    uint64_t arrives_us;
+    uint32_t *prompt;
+    uint32_t prompt_count;
+    uint32_t *answer;
+    uint32_t answer_count;
+    uint8_t answer_ends_by; /* end_reason_t: STOP or LENGTH */
+    device_sampling_t sampling;
+    uint32_t output_tokens_max;
+    bool sent;
+    bool aborted; /* by the world: any end is right then */
+    bool ended;
+    uint8_t end_reason;
+    uint32_t received;
+    uint32_t retries; /* it was told OVERLOADED and asked again */
+} world_client_t;
+
+/* Owner closes. */
+world_t *world_open(const world_config_t *config);
+void world_close(world_t *world);
+
+sim_t *world_sim(world_t *world);
+const topology_t *world_topology(const world_t *world);
+world_client_t *world_client(world_t *world, uint32_t index);
+uint32_t world_client_count(const world_t *world);
+
+/* ---- faults: any time between events --------------------------------------------------------- */
+
+/* As kill -9 from outside. Nothing if it is dead; never the supervisor. */
+void world_kill(world_t *world, actor_id_t actor);
+/* SIGSTOP, and SIGCONT after `us`. */
+void world_stall(world_t *world, actor_id_t actor, uint64_t us);
+/* The client leaves. Nothing if it has ended or not come. */
+void world_abort(world_t *world, uint32_t client);
+/* The device of a rank that lives, for symbolic_flip and symbolic_mistake; NULL if there is
+ * none. */
+device_t *world_device(world_t *world, actor_id_t rank);
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* One event. False when a violation was found. */
+bool world_step(world_t *world);
+/* Until every client has ended, at most until `us` of virtual time. */
+bool world_run(world_t *world, uint64_t us);
+/* No faults from here on: everything must end, and everything must be free, within a bound.
+ * False: a violation. */
+bool world_finish(world_t *world);
+
+/* "name: what", or NULL. */
+const char *world_violation(const world_t *world);
+void world_violate(world_t *world, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif
