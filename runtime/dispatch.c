@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/probe.h"
 #include "runtime/outbox.h"
 
 static size_t state_bytes(const actor_type_t *type, const actor_birth_t *birth)
@@ -113,6 +114,15 @@ static status_t settle(dispatch_t *dispatch, const envelope_t *envelope, const c
     return STATUS_OK;
 }
 
+static status_t refuse(dispatch_t *dispatch, const envelope_t *envelope, uint8_t state,
+                       const char *reason)
+{
+    PROBE(message_refused, envelope->id, envelope->from, state);
+    dispatch->refused[envelope->id]++;
+    dispatch->refused_why[envelope->id] = reason;
+    return STATUS_OK;
+}
+
 static status_t by_actor(dispatch_t *dispatch, const envelope_t *envelope, outbox_t *outbox)
 {
     const actor_type_t *type = dispatch->type;
@@ -122,9 +132,7 @@ static status_t by_actor(dispatch_t *dispatch, const envelope_t *envelope, outbo
 
     ASSERT(state < type->table.state_count);
     if (!cell->handler) {
-        dispatch->refused[envelope->id]++;
-        dispatch->refused_why[envelope->id] = cell->reason;
-        return STATUS_OK;
+        return refuse(dispatch, envelope, state, cell->reason);
     }
     status = cell->handler(dispatch->self, envelope, outbox);
     ASSERT(cell->leaves_in & BIT(type->state(dispatch->self)));
@@ -148,9 +156,7 @@ static status_t by_attempt(dispatch_t *dispatch, const envelope_t *envelope, con
     ASSERT(state < type->attempts.state_count);
     cell = &dispatch->attempts[state * dispatch->table->count + envelope->id];
     if (!cell->handler) {
-        dispatch->refused[envelope->id]++;
-        dispatch->refused_why[envelope->id] = cell->reason;
-        return STATUS_OK;
+        return refuse(dispatch, envelope, state, cell->reason);
     }
     status = cell->handler(dispatch->self, envelope, outbox);
     ASSERT(cell->leaves_in & BIT(type->attempt_state(dispatch->self, request, attempt)));

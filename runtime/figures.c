@@ -55,16 +55,16 @@ status_t figures_create(const char *prefix, const char *actor, figures_t **figur
     return STATUS_OK;
 }
 
-status_t figures_open(const char *prefix, const char *actor, const figures_t **figures)
+static status_t map(const char *prefix, const char *actor, bool writable, figures_t **figures)
 {
     char object[OBJECT_BYTES_MAX];
-    const figures_t *seen;
+    figures_t *seen;
     struct stat info;
     void *memory;
     int fd;
 
     TRY(object_name(prefix, actor, object));
-    fd = shm_open(object, O_RDONLY, 0);
+    fd = shm_open(object, writable ? O_RDWR : O_RDONLY, 0);
     if (fd < 0)
         return FAIL(STATUS_NOT_FOUND, "shm_open %s: %s", object, strerror(errno));
     if (fstat(fd, &info) != 0 || info.st_size != sizeof(figures_t)) {
@@ -72,7 +72,8 @@ status_t figures_open(const char *prefix, const char *actor, const figures_t **f
         return FAIL(STATUS_MISMATCH, "%s is of %lld bytes, expected %zu", object,
                     (long long)info.st_size, sizeof(figures_t));
     }
-    memory = mmap(NULL, sizeof(figures_t), PROT_READ, MAP_SHARED, fd, 0);
+    memory = mmap(NULL, sizeof(figures_t), writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                  MAP_SHARED, fd, 0);
     (void)close(fd);
     if (memory == MAP_FAILED)
         return FAIL(STATUS_IO, "mmap %s: %s", object, strerror(errno));
@@ -84,6 +85,26 @@ status_t figures_open(const char *prefix, const char *actor, const figures_t **f
                     FIGURES_VERSION);
     }
     *figures = seen;
+    return STATUS_OK;
+}
+
+status_t figures_open(const char *prefix, const char *actor, const figures_t **figures)
+{
+    figures_t *seen = NULL;
+
+    TRY(map(prefix, actor, false, &seen));
+    *figures = seen;
+    return STATUS_OK;
+}
+
+status_t figures_probes_set(const char *prefix, const char *actor, uint64_t on, uint64_t off)
+{
+    figures_t *figures = NULL;
+
+    TRY(map(prefix, actor, true, &figures));
+    (void)atomic_fetch_or(&figures->probes, on);
+    (void)atomic_fetch_and(&figures->probes, ~off);
+    figures_close(figures);
     return STATUS_OK;
 }
 

@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/message.h"
 
-enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 1 };
+enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 2 };
 
 typedef _Atomic uint64_t figure_t;
 
@@ -70,6 +70,7 @@ typedef struct {
     figure_t attempts;
     figure_t now_us; /* clock at the last dispatch */
     figure_t stream_count;
+    figure_t probes; /* switches, probe.h; the only word that others write */
     char name[ACTOR_NAME_BYTES_MAX];
     char state_names[16][STATE_NAME_BYTES_MAX]; /* constant after the start */
     figures_message_t messages[MESSAGES_MAX];
@@ -86,6 +87,9 @@ MUST_USE status_t figures_create(const char *prefix, const char *actor, figures_
 /* Read-only; STATUS_NOT_FOUND if there is none, STATUS_MISMATCH if it is of another version. */
 MUST_USE status_t figures_open(const char *prefix, const char *actor, const figures_t **figures);
 void figures_close(const figures_t *figures);
+/* Turns the probes of a running process: sets the bits of `on`, clears those of `off`. */
+MUST_USE status_t figures_probes_set(const char *prefix, const char *actor, uint64_t on,
+                                     uint64_t off);
 void figures_unlink(const char *prefix, const char *actor);
 
 #endif

@@ -4,9 +4,15 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/probe.h"
 #include "runtime/codec.h"
 
-enum { PEER_NONE = 0xffff, OBSERVER_IDLE_US = 60 * 1000 * 1000, RUNTIME_BODY_BYTES_MAX = 64 };
+enum {
+    PEER_NONE = 0xffff,
+    OBSERVER_IDLE_US = 60 * 1000 * 1000,
+    RUNTIME_BODY_BYTES_MAX = 64,
+    MALFORMED_LINES = 16
+};
 
 /* A record of the mailbox; the body stands behind it. */
 typedef struct {
@@ -434,9 +440,14 @@ static status_t handle(node_t *node, const mail_t *mail, const uint8_t *body)
     else
         status = codec_decode(row, body, mail->size, &node->arena, &decoded);
     if (status != STATUS_OK) {
+        uint64_t before = figure_get(&node->figures->malformed);
+
+        /* Every one is counted; of many, fewer and fewer are worth a line. */
         figure_add(&node->figures->malformed, 1);
-        LOG(WARN, "MESSAGE-MALFORMED from=%s message=%u bytes=%u: %s",
-            roster_name(config->roster, mail->from), mail->id, mail->size, trail_text());
+        if (before < MALFORMED_LINES || (before & (before + 1)) == 0)
+            LOG(WARN, "MESSAGE-MALFORMED from=%s message=%u bytes=%u before=%llu: %s",
+                roster_name(config->roster, mail->from), mail->id, mail->size,
+                (unsigned long long)before, trail_text());
         return STATUS_OK;
     }
     if (mail->id == RUNTIME_JOINED || mail->id == RUNTIME_EXITED)
@@ -457,6 +468,8 @@ static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t e
         figures_message_t *message = &figures->messages[mail->id];
         uint64_t refused = dispatch->refused[mail->id];
 
+        PROBE(message_handled, mail->id, mail->from, began_us - mail->arrived_us,
+              ended_us - began_us);
         figure_add(&message->received, 1);
         figure_add(&message->wait_us, began_us - mail->arrived_us);
         figure_add(&message->handle_us, ended_us - began_us);

@@ -8,6 +8,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/codec.h"
+#include "runtime/base/probe.h"
 #include "runtime/ring.h"
 
 enum { TICK_US_DEFAULT = 20000, BATCH_FRAMES = 64, BATCH_MESSAGES = 256, POST_HEAD = 8 };
@@ -326,6 +327,8 @@ static status_t open_node(process_t *process)
         TRY(ring_create(config->shm_prefix, name, &process->ring));
     }
     node.figures = process->figures;
+    if (process->figures && !config->zmq) /* threads of one process have one word, their own */
+        probe_switches_set(&process->figures->probes);
     TRY(transport_open(config->zmq, config->endpoints, config->birth.id, &process->transport));
     TRY(node_open(&node, &process->node));
     for (; process->ports_open < config->port_count; process->ports_open++) {
@@ -398,6 +401,7 @@ void process_close(process_t *process)
             ev_loop_destroy(process->loop);
     }
     if (process->figures) {
+        probe_switches_set(NULL);
         figures_close(process->figures);
         figures_unlink(config->shm_prefix, roster_name(config->roster, config->birth.id));
     }

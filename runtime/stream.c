@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/probe.h"
 #include "runtime/frame.h"
 
 /* How long a stream waits before it says HELLO again, doubled each time; and before it doubts a
@@ -59,6 +60,8 @@ void stream_connected(stream_t *stream, uint64_t now_us)
 /* Both directions start at seq 1 with the next life of the peer. */
 static void forget(stream_t *stream)
 {
+    if (stream->state == STREAM_UP)
+        PROBE(stream_state, stream->birth.peer, stream->peer_incarnation, STREAM_DOWN);
     queue_clear(&stream->out);
     stream->out_place = queue_first(&stream->out);
     stream->state = STREAM_DOWN;
@@ -313,8 +316,10 @@ static void rewind_to(stream_t *stream, uint64_t received)
 
     if (received < stream->out_acked) /* an acknowledgement overtook this HELLO */
         received = stream->out_acked;
-    if (received < stream->out_sent)
+    if (received < stream->out_sent) {
         stream->counters.resumes++;
+        PROBE(stream_resume, stream->birth.peer, received, stream->out_sent);
+    }
     for (uint64_t seq = stream->out_acked; seq < received; seq++) {
         ASSERT(queue_at(&stream->out, place, &size, &next) != NULL);
         place = next;
@@ -374,6 +379,9 @@ static void receive_hello(stream_t *stream, const frame_header_t *header,
 {
     bool knows_us = header->to_incarnation == stream->birth.incarnation;
 
+    /* First of all, so that an observer can be told why it is refused. */
+    memcpy(stream->peer_endpoint, hello->endpoint.data, hello->endpoint.count);
+    stream->peer_endpoint[hello->endpoint.count] = '\0';
     if (!is_welcome(stream, header, hello))
         return;
     if (header->from_incarnation > stream->peer_incarnation) {
@@ -383,8 +391,6 @@ static void receive_hello(stream_t *stream, const frame_header_t *header,
         stream->peer_incarnation = header->from_incarnation;
         stream->state = STREAM_KNOWN;
     }
-    memcpy(stream->peer_endpoint, hello->endpoint.data, hello->endpoint.count);
-    stream->peer_endpoint[hello->endpoint.count] = '\0';
     if (knows_us) {
         if (hello->received >= stream->out_next) {
             malformed(stream, "took what was never sent");
@@ -396,6 +402,7 @@ static void receive_hello(stream_t *stream, const frame_header_t *header,
         stream->moved_us = now_us;
         if (stream->state != STREAM_UP) {
             stream->state = STREAM_UP;
+            PROBE(stream_state, stream->birth.peer, stream->peer_incarnation, STREAM_UP);
             stream->hello_wait_us = HELLO_WAIT_US_MIN;
             events->joined(events->context, stream->birth.peer, stream->peer_incarnation);
         }
@@ -417,6 +424,7 @@ static void receive_data(stream_t *stream, cursor_t *cursor, uint64_t now_us,
     acknowledged(stream, data.applied, now_us);
     if (data.first > stream->received + 1) {
         stream->counters.gaps++;
+        PROBE(stream_gap, stream->birth.peer, stream->received, data.first);
         if (!stream->resuming)
             stream->hello_due = true;
         stream->resuming = true;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "runtime/base/log.h"
@@ -18,6 +19,7 @@ struct transport {
     bool owns_context;
     const endpoints_t *endpoints;
     void *in;
+    char bound[ENDPOINT_BYTES_MAX]; /* where; "" before */
     int descriptor;
     void *out[ACTORS_MAX];
     struct {
@@ -94,6 +96,7 @@ status_t transport_open_at(void *context, const endpoints_t *endpoints, const ch
         transport_close(transport);
         return FAIL(STATUS_IO, "cannot receive at %s: %s", endpoint, zmq_strerror(reason));
     }
+    (void)snprintf(transport->bound, sizeof(transport->bound), "%s", endpoint);
     (void)zmq_getsockopt(transport->in, ZMQ_FD, &transport->descriptor, &size);
     *transport_p = transport;
     return STATUS_OK;
@@ -120,6 +123,8 @@ void transport_close(transport_t *transport)
             (void)zmq_close(transport->observers[i].socket);
     if (transport->owns_context && transport->context)
         (void)zmq_ctx_term(transport->context);
+    if (strncmp(transport->bound, "ipc://", strlen("ipc://")) == 0) /* ZeroMQ leaves it behind */
+        (void)unlink(transport->bound + strlen("ipc://"));
     free(transport);
 }
 
