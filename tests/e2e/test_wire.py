@@ -1,4 +1,4 @@
-"""A peer in another language: docs/wire.md is enough to join, and hostile frames do not harm who gets them."""
+"""A peer in another language: docs/wire.md is enough to join, and hostile frames do no harm."""
 import glob
 import os
 import random
@@ -40,7 +40,7 @@ class MonitorAlone(unittest.TestCase):
             peer.join()
             self.assertEqual(peer.mailboxes("nobody/0"), [])
             rows = {}
-            while not rows.get("monitor/0", {}).get("incarnation"):  # until its port has looked once
+            while not rows.get("monitor/0", {}).get("incarnation"):  # its port has not looked yet
                 rows = {row["actor"]: row for row in peer.mailboxes()}
             self.assertIn("decode/0/rank/0", rows)
             self.assertEqual(rows["decode/0"]["incarnation"], 0)

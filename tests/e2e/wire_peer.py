@@ -1,4 +1,4 @@
-"""wire_peer.py - an observer in Python, written from docs/wire.md alone: joins an actor, asks, shows the answer.
+"""wire_peer.py - an observer in Python, written from docs/wire.md alone: joins, asks, shows.
 
     wire_peer.py ENDPOINT ID [ACTOR]      ENDPOINT and ID of a monitor; ACTOR: one mailbox, else all
 
@@ -16,8 +16,8 @@ import zmq
 PROTOCOL = 1
 HELLO, DATA, ACK, REFUSE = range(4)
 WATCH, MAILBOXES = 54, 55
-MAILBOX = ("actor", "incarnation", "process", "state", "depth", "depth_max", "oldest_us", "received",
-           "refused", "malformed", "progress")
+MAILBOX = ("actor", "incarnation", "process", "state", "depth", "depth_max", "oldest_us",
+           "received", "refused", "malformed", "progress")
 
 
 class Refused(Exception):
