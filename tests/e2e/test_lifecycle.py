@@ -1,0 +1,120 @@
+"""up, ps and down as a deployer meets them: what is refused, what dies, and that nothing stays."""
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+import urllib.request
+
+from deployment import LOCKSTEP, Deployment
+
+TOPOLOGY = "topology/examples/default.yaml"
+EXIT_USAGE, EXIT_BAD_FILE, EXIT_NO_START, EXIT_NOT_RUNNING = 2, 3, 4, 5
+LOOKS_MAX = 500  # at `ps`, for a state that must come; each starts a process, so it is no busy loop
+
+
+def ask(url, question="What is 4 times 2?"):
+    body = {"model": "", "messages": [{"role": "user", "content": question}]}
+    with urllib.request.urlopen(url + "/v1/models", timeout=60) as answer:
+        body["model"] = json.load(answer)["data"][0]["id"]
+    request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
+
+
+def lockstep(*arguments):
+    return subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True, check=False,
+                          timeout=60)
+
+
+class Lifecycle(unittest.TestCase):
+    def test_two_run_beside_each_other_and_leave_nothing(self):
+        with Deployment(TOPOLOGY) as one, Deployment(TOPOLOGY) as two:
+            self.assertNotEqual(one.url, two.url)
+            self.assertEqual(ask(one.url), "4 * 2 = 8.")
+            self.assertEqual(ask(two.url), "4 * 2 = 8.")
+            one_pids = {row["pid"] for row in one.ps()}
+            self.assertFalse(one_pids & {row["pid"] for row in two.ps()})
+
+    def test_every_actor_is_shown_and_lives(self):
+        with Deployment(TOPOLOGY) as deployment:
+            rows = deployment.ps()
+            names = {row["name"] for row in rows}
+            for name in ("supervisor/0", "scheduler/0", "monitor/0", "gateway/0", "prefill/0",
+                         "decode/0", "transfer/0", "prefill/0/rank/0", "decode/0/rank/0"):
+                self.assertIn(name, names)
+            living = deployment.processes()
+            self.assertTrue(all(row["pid"] in living for row in rows))
+
+    def test_each_killed_process_comes_back(self):
+        with Deployment(TOPOLOGY) as deployment:
+            for row in deployment.ps():
+                if row["name"] == "supervisor/0":
+                    continue
+                with self.subTest(killed=row["name"]):
+                    self.kill_and_recover(deployment, row["name"])
+
+    def kill_and_recover(self, deployment, name):
+        before = deployment.pid(name)
+        os.kill(before, signal.SIGKILL)
+
+        def is_back():
+            rows = {row["name"]: row for row in deployment.ps()}
+            return rows[name]["pid"] not in (before, 0)
+
+        self.assertTrue(any(is_back() for _ in range(LOOKS_MAX)), f"{name} did not come back")
+        with urllib.request.urlopen(deployment.url + "/health", timeout=60) as answer:
+            self.assertEqual(answer.status, 200)
+        self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
+
+    def test_the_supervisors_death_ends_the_run_and_a_next_up_cleans(self):
+        with Deployment(TOPOLOGY) as deployment:
+            killed = deployment.pid("supervisor/0")
+            ends = [os.pidfd_open(pid) for pid in deployment.processes() if pid != killed]
+            os.kill(killed, signal.SIGKILL)
+            for end in ends:  # each must end by itself
+                self.assertTrue(select.select([end], [], [], 60)[0], "a child outlives its parent")
+                os.close(end)
+            deployment.up()
+            self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
+
+    def test_what_cannot_start_says_why(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "bad.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("lockstep: 1\nmodel: nowhere\nprefil: [{tp: 1}]\ndecode: [{tp: 1}]\n")
+            run = lockstep("up", path)
+            self.assertEqual(run.returncode, EXIT_BAD_FILE)
+            self.assertIn("bad.yaml:3:1", run.stdout + run.stderr)
+            self.assertIn("prefill", run.stdout + run.stderr)
+
+    def test_a_taken_port_says_so(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            deployment = Deployment(TOPOLOGY)
+            run = deployment.command("up", TOPOLOGY, "--name", deployment.name, "--port", str(port),
+                                     "--detach", check=False)
+            self.assertEqual(run.returncode, EXIT_NO_START)
+            self.assertIn(str(port), run.stdout)
+            left = deployment.leftovers()
+            deployment.remove()
+            self.assertEqual(left, [])
+
+    def test_exit_codes_of_mistakes(self):
+        for arguments, code in ((["down", "nobody-of-this-name"], EXIT_NOT_RUNNING),
+                                (["ps", "nobody-of-this-name"], EXIT_NOT_RUNNING),
+                                (["up"], EXIT_USAGE), (["up", TOPOLOGY, "--prot", "1"], EXIT_USAGE),
+                                (["up", "no/such/file.yaml"], EXIT_BAD_FILE)):
+            run = lockstep(*arguments)
+            self.assertEqual(run.returncode, code, f"{arguments}\n{run.stdout}{run.stderr}")
+            self.assertTrue(run.stderr + run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
