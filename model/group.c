@@ -230,8 +230,8 @@ static status_t run_call(group_t *group, const forward_item_t *items)
     return STATUS_OK;
 }
 
-status_t group_forward(group_t *group, const forward_item_t *items, uint32_t item_count, float *logits,
-                    float *streams)
+status_t group_forward(group_t *group, const forward_item_t *items, uint32_t item_count,
+                       float *logits, float *streams)
 {
     group->call = (call_t){.item_count = item_count, .logits = logits, .streams = streams};
     return run_call(group, items);
