@@ -604,8 +604,7 @@ static uint64_t mix_field(uint64_t digest, const field_t *field, const void *dat
                 mix_record(digest, field->record, view->data + (size_t)i * field->record->size);
         return digest;
     }
-    ASSERT(!"a field has one of the types above");
-    return 0;
+    UNREACHABLE("a field has one of the types above");
 }
 
 static uint64_t mix_record(uint64_t digest, const record_t *record, const void *data)

@@ -50,7 +50,7 @@ static weight_form_t stored_form(model_stored_t stored, bool scales_float)
     case STORED_NVFP4:
         return WEIGHT_NVFP4;
     }
-    check_failed("a stored form", __FILE__, __LINE__);
+    UNREACHABLE("a stored form");
 }
 
 static weight_form_t form_of(const model_config_t *config, const layout_t *row)
@@ -65,7 +65,7 @@ static weight_form_t form_of(const model_config_t *config, const layout_t *row)
     case INTEGER:
         return WEIGHT_I64;
     }
-    check_failed("a kind of tensor", __FILE__, __LINE__);
+    UNREACHABLE("a kind of tensor");
 }
 
 static uint64_t blocks(uint64_t count, uint32_t block)

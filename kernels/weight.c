@@ -134,7 +134,7 @@ static float scale_value(const weight_t *weight, uint32_t row, uint32_t column)
         memcpy(&value, scale, sizeof(value));
         return value;
     default:
-        check_failed("a form with scales", __FILE__, __LINE__);
+        UNREACHABLE("a form with scales");
     }
 }
 
@@ -161,7 +161,7 @@ double weight_value(const weight_t *weight, uint32_t row, uint32_t column)
         return (double)single * (double)scale_value(weight, row, column) *
                (double)weight->scale_second;
     default:
-        check_failed("a form of floats", __FILE__, __LINE__);
+        UNREACHABLE("a form of floats");
     }
 }
 

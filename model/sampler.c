@@ -143,7 +143,7 @@ static uint32_t first_with(const float *x, uint32_t n, float value)
     for (uint32_t i = 0; i < n; i++)
         if (x[i] == value)
             return i;
-    check_failed("the best logit of a row is in the row", __FILE__, __LINE__);
+    UNREACHABLE("the best logit of a row is in the row");
 }
 
 /* -- logprobs -------------------------------------------------------------------------------- */

@@ -141,7 +141,7 @@ uint32_t layout_dim(const model_config_t *c, const model_layer_t *layer, layout_
     case WIDTH:
         return c->expert_width;
     }
-    check_failed("a dimension of the table", __FILE__, __LINE__);
+    UNREACHABLE("a dimension of the table");
 }
 
 bool layout_has(const layout_t *row, const model_layer_t *layer, bool drafts)
@@ -160,7 +160,7 @@ bool layout_has(const layout_t *row, const model_layer_t *layer, bool drafts)
     case DRAFTS:
         return drafts;
     }
-    check_failed("a condition of the table", __FILE__, __LINE__);
+    UNREACHABLE("a condition of the table");
 }
 
 bool layout_allows(layout_kind_t kind, tensor_dtype_t dtype)

@@ -180,7 +180,7 @@ static status_t by_items(dispatch_t *dispatch, const envelope_t *envelope, outbo
         }
         return STATUS_OK;
     }
-    check_failed("a message of scope ITEMS has items", __FILE__, __LINE__);
+    UNREACHABLE("a message of scope ITEMS has items");
 }
 
 status_t dispatch_message(dispatch_t *dispatch, const envelope_t *envelope, outbox_t *outbox)

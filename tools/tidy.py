@@ -12,15 +12,15 @@ TEXT = CODE + (".py", ".sh", ".md", ".txt", ".yaml", ".cmake", "check", "quickst
 DATA = ("tests/golden/", "model/tiny/")  # copied data, not written by hand
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = {".c": 900, ".cu": 900, ".h": 300, ".cuh": 300}
-COLUMNS_MAX, COMMENT_COLUMNS_MAX = 100, 120
+COLUMNS_MAX = (100, 120)  # of code, of comments
 BANNED = {  # in C, outside comments and strings
     r"\b(strcpy|strcat|sprintf|vsprintf|gets)\s*\(": "has no bound: use snprintf or memcpy",
     r"\bato[ifl]l?\s*\(": "hides errors: use strtol and look at them",
     r"\bs?rand(om|_r)?\s*\(": "is not ours to seed: use runtime/base/random.h",
     r"\bassert\s*\(": "vanishes with NDEBUG: use ASSERT",
+    r"\bASSERT\(!\s*\)": "of a text is refused by clang: use UNREACHABLE",
     r"\bmsgpack_unpack\w*\s*\(": "allocates what a header claims: use the bounded cursor",
 }
-COMMENT = re.compile(r"^\s*(/\*|\*|//|#)|\*/$")
 SLEEP = re.compile(r"\b(time\.|u|nano)?sleep\s*\(")
 LATER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b")
 MACHINE = re.compile(r"/[w]ork/(main|wt|shared)|/[h]ome/\w|/[r]oot/\.")
@@ -49,7 +49,7 @@ def check_text(path, lines):
             yield number, "a note for later: do it now or file an issue"
         if MACHINE.search(line):
             yield number, "a path of one machine"
-        columns_max = COMMENT_COLUMNS_MAX if COMMENT.search(line) else COLUMNS_MAX
+        columns_max = COLUMNS_MAX[bool(re.search(r"^\s*(/\*|\*|//|#)|\*/$", line))]
         if source and len(line) > columns_max and not line.endswith("\\"):  # a table's row
             yield number, f"{len(line)} columns, at most {columns_max}"
         if source and "\t" in line:
@@ -65,7 +65,7 @@ def check_code(path, lines, limit):
     for number, line in enumerate(plain.split("\n"), 1):
         for match, reason in ((re.search(p, line), reason) for p, reason in BANNED.items()):
             if match:
-                yield number, f"{match[0].rstrip('( ')} {reason}"
+                yield number, f"{match[0].split('(')[0].strip()} {reason}"
     sizes = [(start, f"{path}:{name}", length, FUNCTION_LINES_MAX)
              for start, name, length in functions(lines)]
     sizes.append((1, path, len(lines) - 1, FILE_LINES_MAX[os.path.splitext(path)[1]]))

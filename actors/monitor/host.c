@@ -105,7 +105,7 @@ static void push(void *self, uint16_t id, const void *body, const uint8_t *bytes
     (void)body;
     (void)bytes;
     (void)size;
-    ASSERT(!"a monitor pushes nothing to its port");
+    UNREACHABLE("a monitor pushes nothing to its port");
 }
 
 static void close_host(void *arg)

@@ -250,7 +250,7 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
         worker_push(self->copy, id, bytes, size);
         break;
     default:
-        ASSERT(!"the table lets a rank push nothing else to its device");
+        UNREACHABLE("the table lets a rank push nothing else to its device");
     }
 }
 

@@ -15,6 +15,8 @@ check_hook_t *check_hook_set(check_hook_t *hook);
 _Noreturn void check_failed(const char *condition, const char *file, int line);
 
 #define ASSERT(condition) ((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__))
+/* A place that no value of the types before it leads to; `reason` (a literal) says which one holds. */
+#define UNREACHABLE(reason) check_failed("unreachable: " reason, __FILE__, __LINE__)
 
 #define MUST_USE __attribute__((warn_unused_result))
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
