@@ -333,6 +333,29 @@ static bool has_met(const peer_t *peer)
     return peer->stream.state == STREAM_UP && peer->met == peer->stream.peer_incarnation;
 }
 
+/* A supervisor says that it reaped a process: its own stream to that life is over too. */
+static void close_reaped(node_t *node, const uint8_t *body, size_t size)
+{
+    const message_row_t *row = &node->config.table->rows[RUNTIME_EXITED];
+    const runtime_exited_t *exited;
+    const void *decoded = NULL;
+    uint8_t memory[RUNTIME_BODY_BYTES_MAX];
+    arena_t arena;
+    peer_t *peer;
+    status_t status;
+
+    arena_init(&arena, memory, sizeof(memory));
+    status = codec_decode(row, body, size, &arena, &decoded);
+    ASSERT(status == STATUS_OK);
+    exited = decoded;
+    peer = find(node, exited->actor);
+    if (!peer || peer->stream.dead_incarnation >= exited->incarnation)
+        return;
+    (void)stream_exited(&peer->stream, exited->incarnation);
+    peer->met = 0;
+    mark(node, peer);
+}
+
 static void put(void *context, actor_id_t to, const message_row_t *row, const uint8_t *body,
                 size_t size)
 {
@@ -349,6 +372,8 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
         ASSERT(roster_kind(node->config.roster, to) == ACTOR_OBSERVER);
         return;
     }
+    if (row->id == RUNTIME_EXITED)
+        close_reaped(node, body, size);
     if (!has_met(peer)) {
         peer->stream.counters.dropped_down++;
         return;

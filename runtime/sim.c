@@ -358,7 +358,7 @@ static void run(sim_t *sim, place_t *place)
     sim->inside = true;
     status = node_work(place->node, &worked);
     last = node_last(place->node);
-    if (sim->trace && last->from != ACTOR_NONE) {
+    if (sim->trace && worked && last->from != ACTOR_NONE) {
         fprintf(sim->trace, "%12llu %s < %s ", (unsigned long long)sim->now,
                 roster_name(sim->config.roster, place->id),
                 roster_name(sim->config.roster, last->from));

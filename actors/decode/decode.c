@@ -251,7 +251,7 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
         push_refusal(self, m, envelope->from, END_LOST, "this decode group is stopping", outbox);
         return STATUS_OK;
     }
-    if (decode_obstacle(self, m, source) != NULL) {
+    if (!outbox_is_up(outbox, m->gateway) || decode_obstacle(self, m, source) != NULL) {
         source->room_owed = true;
         source->room_after = self->came_free;
         outbox_push(outbox, envelope->from, MESSAGE_busy, &busy);
@@ -380,6 +380,7 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
         self->targets_said[m->actor - self->transfer_first] = 0;
     if (source)
         source->said_any = false;
+    self->came_free++; /* a gateway's attempts can be taken from now on */
     return STATUS_OK;
 }
 

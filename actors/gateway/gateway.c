@@ -231,6 +231,13 @@ static void push_abort(const request_t *request, uint8_t reason, outbox_t *outbo
         outbox_push(outbox, request->decode, MESSAGE_abort, &abort);
 }
 
+/* Nothing was opened, so the same attempt may ask for a route again, in a while. */
+static void ask_again(gateway_t *self, request_t *request)
+{
+    request->retry_ms = self->now_ms + GATEWAY_RETRY_MS;
+    attempt_become(self, request, QUEUED);
+}
+
 /* Attempt + 1, with all tokens so far. */
 static void replay(gateway_t *self, request_t *request, bool suspect, bool charge, outbox_t *outbox)
 {
@@ -365,8 +372,7 @@ static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbo
                m->outcome == ROUTE_OVERLOADED ? "all instances are full" : "no instance is ready",
                outbox);
     } else {
-        request->retry_ms = self->now_ms + GATEWAY_RETRY_MS;
-        attempt_become(self, request, QUEUED);
+        ask_again(self, request);
     }
     return STATUS_OK;
 }
@@ -378,9 +384,7 @@ static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
     request_t *request = request_of(self, m->request);
 
     (void)outbox;
-    /* Nothing was opened, so the same attempt may ask again; another instance may have room by then. */
-    request->retry_ms = self->now_ms + GATEWAY_RETRY_MS;
-    attempt_become(self, request, QUEUED);
+    ask_again(self, request);
     return STATUS_OK;
 }
 
@@ -623,7 +627,9 @@ static void plan(void *arg, outbox_t *outbox)
     }
     for (uint32_t i = self->ready.first, next; i != NIL; i = next) {
         next = all[i].next;
-        if (outbox_may_send(outbox, all[i].prefill, MESSAGE_submit))
+        if (!outbox_is_up(outbox, all[i].prefill) || !outbox_is_up(outbox, all[i].decode))
+            ask_again(self, &all[i]); /* nobody would tell of the end of who is not known here */
+        else if (outbox_may_send(outbox, all[i].prefill, MESSAGE_submit))
             push_submit(self, &all[i], outbox);
     }
 }

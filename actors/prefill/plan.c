@@ -284,6 +284,8 @@ static bool plan_piece(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
     for (uint32_t i = 0; i < count; i++)
         units[i] = history_unit(self, attempt, attempt->units_sent + i);
     piece.last = whole && attempt->units_sent + count == end;
+    if (piece.last && attempt->token_due && !attempt->token_acked)
+        return false; /* decode's tokens come by another stream, and must not overtake this one */
     if (piece.last)
         units[count] = slot_unit(self, attempt);
     piece.units.data = units;
@@ -432,7 +434,7 @@ void prefill_plan(void *arg, outbox_t *outbox)
     while (!self->alone_in_flight && group_may_step(group_of(self), outbox) &&
            plan_step(self, outbox))
         ;
-    plan_pieces(self, outbox);
     plan_tokens(self, outbox);
+    plan_pieces(self, outbox);
     plan_report(self, outbox);
 }

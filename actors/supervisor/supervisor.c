@@ -7,7 +7,7 @@
  *
  * V1  a child has at most one process: SPAWN goes out in DOWN or WAITING only, REAPED leaves
  *     RUNNING.
- * V2  EXITED{n} goes to everybody before SPAWN{n + 1}.
+ * V2  EXITED{n} goes to everybody before SPAWN{n + 1}, and to who joins later when it joins.
  * V3  a KILL that names another incarnation than the running one is counted and does nothing.
  */
 #include "actors/supervisor/supervisor.h"
@@ -25,6 +25,8 @@ static const char *const state_names[] = {"up", "stopping", "stopped"};
 typedef struct {
     uint8_t state; /* child_state_t */
     uint8_t killed_by_us;
+    uint8_t cause;       /* exit_cause_t of `ended` */
+    incarnation_t ended; /* the last life that was reaped; 0: none */
     incarnation_t incarnation;
     uint64_t spawn_at_ms;                          /* WAITING */
     uint32_t restart_count;                        /* of all its life, for the ring below */
@@ -132,6 +134,8 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
     child = &self->children[m->actor];
     if (child->killed_by_us)
         exited.cause = EXIT_KILLED_BY_US;
+    child->ended = m->incarnation;
+    child->cause = exited.cause;
     self->running--;
     if (self->state == UP)
         LOG(WARN, "SUPERVISOR-EXITED actor=%s incarnation=%u %s code=%u", self->names[m->actor],
@@ -241,6 +245,23 @@ static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
     return STATUS_OK;
 }
 
+/* It may have met lives that ended before this stream stood, and nobody else tells it of them; what
+ * it never met, its runtime keeps from it. */
+static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    const message_joined_t *m = envelope->body;
+
+    for (uint32_t actor = 0; actor < self->actor_count; actor++) {
+        const child_t *child = &self->children[actor];
+        message_exited_t exited = {(actor_id_t)actor, child->ended, child->cause};
+
+        if (child->ended > 0 && actor != m->actor && outbox_is_up(outbox, m->actor))
+            outbox_push(outbox, m->actor, MESSAGE_exited, &exited);
+    }
+    return STATUS_OK;
+}
+
 /* An EXITED from another host's supervisor: its children are none of ours. Mailboxes are for
  * tools. */
 static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
@@ -261,7 +282,7 @@ static const actor_rule_t rules[] = {
     {UP, MESSAGE_kill, on_kill, BIT(UP)},
     {UP, MESSAGE_stalled, on_stalled, BIT(UP)},
     {UP, MESSAGE_stop, on_stop, BIT(STOPPING) | BIT(STOPPED)},
-    {UP, MESSAGE_joined, on_nothing, BIT(UP)},
+    {UP, MESSAGE_joined, on_joined, BIT(UP)},
     {UP, MESSAGE_exited, on_nothing, BIT(UP)},
     {UP, MESSAGE_mailboxes, on_nothing, BIT(UP)},
 };

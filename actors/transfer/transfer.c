@@ -475,14 +475,20 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
             failure = "the decode leader exited";
         }
         for (uint32_t rank = 0; targets && rank < targets->rank_count; rank++) {
-            if (targets->ranks[rank] == m->actor && targets->incarnations[rank] == m->incarnation) {
+            if (targets->ranks[rank] != m->actor)
+                continue;
+            if (targets->incarnations[rank] == m->incarnation) {
                 attempt->landed[rank] = attempt->cursor[rank]; /* the dead write nothing */
                 failure = "a decode rank exited";
+            } else if (targets->incarnations[rank] > m->incarnation) {
+                /* The group has its next life already; what was ordered went to this one, and is
+                 * ordered again. */
+                attempt->cursor[rank] = attempt->landed[rank];
             }
         }
         if (failure && attempt->state != DRAINING)
             stop_moving(self, attempt, failure, outbox);
-        else if (failure && pulls_running(self, attempt) == 0)
+        else if (attempt->state == DRAINING && pulls_running(self, attempt) == 0)
             fence(self, attempt, outbox);
     }
     if (gone)

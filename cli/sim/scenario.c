@@ -83,8 +83,8 @@ static void strike(world_t *world, random_t *random)
         world_stall(world, draw_actor(world, random), 1 + random_below(random, STALL_US_MAX));
         break;
     case FAULT_CUT:
-        sim_cut(world_sim(world), draw_actor(world, random), draw_actor(world, random),
-                1 + random_below(random, CUT_US_MAX));
+        world_cut(world, draw_actor(world, random), draw_actor(world, random),
+                  1 + random_below(random, CUT_US_MAX));
         break;
     default:
         sim_pause(world_sim(world), 1 + random_below(random, PAUSE_US_MAX));

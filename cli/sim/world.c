@@ -51,6 +51,7 @@ struct world {
     sim_devices_t *devices;
     world_client_t *clients;
     uint32_t open_clients; /* not ended */
+    uint64_t faults_end_us; /* a stall lasts so long, a cut too */
     job_t *jobs;
     bool stalled[ACTORS_MAX];
     char violation[WORLD_VIOLATION_BYTES];
@@ -190,17 +191,31 @@ static void on_still_stalled(void *context, sim_t *sim)
     job_return(job);
 }
 
+static void fault_lasts(world_t *world, uint64_t us)
+{
+    uint64_t end = sim_now_us(world->sim) + us;
+
+    if (end > world->faults_end_us)
+        world->faults_end_us = end;
+}
+
 void world_stall(world_t *world, actor_id_t actor, uint64_t us)
 {
+    const uint64_t kill_us = SUPERVISOR_STALLED_MS_MAX * UINT64_C(1000);
     job_t job = {.actor = actor, .incarnation = sim_incarnation(world->sim, actor)};
 
     if (!sim_is_alive(world->sim, actor) || world->roster.actors[actor].kind == ACTOR_SUPERVISOR)
         return;
     sim_stall(world->sim, actor, true);
-    if (us > SUPERVISOR_STALLED_MS_MAX * UINT64_C(1000))
-        job_after(world, SUPERVISOR_STALLED_MS_MAX * UINT64_C(1000), on_still_stalled, job);
-    else
-        job_after(world, us, on_continued, job);
+    job_after(world, us > kill_us ? kill_us : us, us > kill_us ? on_still_stalled : on_continued,
+              job);
+    fault_lasts(world, us > kill_us ? kill_us : us);
+}
+
+void world_cut(world_t *world, actor_id_t a, actor_id_t b, uint64_t us)
+{
+    sim_cut(world->sim, a, b, us);
+    fault_lasts(world, us);
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -550,7 +565,8 @@ bool world_finish(world_t *world)
     if (!world_run(world, FINISH_US))
         return false;
     report_open_clients(world);
-    end = sim_now_us(world->sim) + SETTLE_US;
+    end = sim_now_us(world->sim);
+    end = SETTLE_US + (end > world->faults_end_us ? end : world->faults_end_us);
     while (!world->violation[0] && sim_now_us(world->sim) < end)
         if (!world_step(world))
             return false;

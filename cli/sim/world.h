@@ -68,6 +68,8 @@ uint32_t world_client_count(const world_t *world);
 void world_kill(world_t *world, actor_id_t actor);
 /* SIGSTOP, and SIGCONT after `us`. */
 void world_stall(world_t *world, actor_id_t actor, uint64_t us);
+/* The connection between two actors breaks, and stands again after `us`. */
+void world_cut(world_t *world, actor_id_t a, actor_id_t b, uint64_t us);
 /* The client leaves. Nothing if it has ended or not come. */
 void world_abort(world_t *world, uint32_t client);
 /* The device of a rank that lives, for symbolic_flip and symbolic_mistake; NULL if there is

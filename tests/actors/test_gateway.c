@@ -284,6 +284,23 @@ static void test_what_does_not_fit_is_refused_and_says_why(void **state)
     expect_client_end(scene, 17, END_OVERLOADED, 0);
 }
 
+/* The runtime tells the end only of a life that has joined: an attempt at any other could hang. */
+static void test_nothing_is_submitted_for_who_is_not_known_here(void **state)
+{
+    scene_t *scene = *state;
+
+    capture_up_set(scene->capture, decode(scene, 0), false);
+    ask(scene, 7, 8, 0);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+    scene_expect_nothing(scene);
+    scene_tick(scene, 50 + GATEWAY_RETRY_MS);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 1);
+    assert_int_equal(
+        ((const message_submit_t *)scene_take(scene, prefill(scene, 1), MESSAGE_submit))->attempt,
+        1);
+    scene_expect_nothing(scene);
+}
+
 static void test_deadline_aborts(void **state)
 {
     scene_t *scene = *state;
@@ -326,6 +343,7 @@ int main(void)
         SCENE_TEST(test_second_charge_ends_it_as_poisoned),
         SCENE_TEST(test_first_attempt_may_be_overloaded_but_a_replay_waits),
         SCENE_TEST(test_what_does_not_fit_is_refused_and_says_why),
+        SCENE_TEST(test_nothing_is_submitted_for_who_is_not_known_here),
         SCENE_TEST(test_deadline_aborts),
         SCENE_TEST(test_scheduler_restart_asks_again),
     };

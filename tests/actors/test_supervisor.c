@@ -81,6 +81,27 @@ static void test_dead_child_is_announced_before_its_next_life(void **state)
     scene_expect_nothing(scene);
 }
 
+static void test_who_joins_later_hears_of_the_ends_before(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t victim = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    actor_id_t late = scene_actor(scene, TOPOLOGY_TRANSFER, 0);
+    message_joined_t joined = {late, 1};
+    const message_exited_t *m;
+
+    start(scene);
+    capture_up_set(scene->capture, late, false);
+    reap(scene, victim, 1, EXIT_CRASHED);
+    capture_forget(scene->capture);
+    capture_up_set(scene->capture, late, true);
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &joined);
+    m = scene_take(scene, late, MESSAGE_exited);
+    assert_int_equal(m->actor, victim);
+    assert_int_equal(m->incarnation, 1);
+    assert_int_equal(m->cause, EXIT_CRASHED);
+    scene_expect_nothing(scene);
+}
+
 static void test_kill_names_a_life_and_charges_nobody(void **state)
 {
     scene_t *scene = *state;
@@ -167,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_is_decided),
         SCENE_TEST(test_dead_child_is_announced_before_its_next_life),
+        SCENE_TEST(test_who_joins_later_hears_of_the_ends_before),
         SCENE_TEST(test_kill_names_a_life_and_charges_nobody),
         SCENE_TEST(test_restarts_end_in_degraded_never_in_a_storm),
         SCENE_TEST(test_stalled_child_is_put_down),

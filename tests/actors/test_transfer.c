@@ -223,6 +223,29 @@ static void test_death_of_a_decode_rank_fails_it(void **state)
     expect_both_fenced(scene);
 }
 
+/* The group has its next life before anybody told the end of the one that the order went to. */
+static void test_pull_to_a_life_that_has_ended_is_ordered_again(void **state)
+{
+    scene_t *scene = *state;
+    const message_pull_t *pull;
+
+    open_attempt(scene, TARGET_EPOCH);
+    scene_take(scene, decode(scene), MESSAGE_opened);
+    piece(scene, 0, 0, 3, 1);
+    answer_pull(scene, 0, scene_take(scene, rank(scene, 0), MESSAGE_pull), STATUS_OK);
+    scene_take(scene, rank(scene, 1), MESSAGE_pull);
+    scene_exited(scene, rank(scene, 1), 0); /* TARGETS names life 1 */
+    scene_expect_nothing(scene);
+    capture_up_set(scene->capture, rank(scene, 1), true);
+    scene_tick(scene, 50);
+    pull = scene_take(scene, rank(scene, 1), MESSAGE_pull);
+    assert_int_equal(pull->items.count, 4);
+    answer_pull(scene, 1, pull, STATUS_OK);
+    assert_int_equal(
+        ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 0);
+    expect_both_fenced(scene);
+}
+
 static void test_new_target_epoch_ends_what_belongs_to_the_old(void **state)
 {
     scene_t *scene = *state;
@@ -297,6 +320,7 @@ int main(void)
         SCENE_TEST(test_abort_before_the_source_spoke_owes_it_nothing),
         SCENE_TEST(test_failed_pull_is_told_and_drains_the_others),
         SCENE_TEST(test_death_of_a_decode_rank_fails_it),
+        SCENE_TEST(test_pull_to_a_life_that_has_ended_is_ordered_again),
         SCENE_TEST(test_new_target_epoch_ends_what_belongs_to_the_old),
         SCENE_TEST(test_pulls_wait_for_the_epoch_that_open_names),
         SCENE_TEST(test_dead_openers_get_nothing),

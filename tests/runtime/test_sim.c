@@ -131,6 +131,22 @@ static void test_a_seed_is_one_run(void **state)
     assert_int_not_equal(run_with_faults(78), first);
 }
 
+/* Its own stream too, or it could tell the next life nothing for a while. */
+static void test_a_supervisor_that_reaped_knows_the_next_life_at_once(void **state)
+{
+    sim_t *sim = set_up(5);
+
+    (void)state;
+    sim_run_until(sim, 1000 * 1000);
+    die(sim, DECODE, true);
+    sim_run_until(sim, 1010 * 1000);
+    sim_start(sim, DECODE, ++lives[DECODE]);
+    sim_run_until(sim, 1100 * 1000);
+    assert_int_equal(sim_stream(sim, SUPERVISOR, DECODE)->state, STREAM_UP);
+    assert_int_equal(sim_stream(sim, SUPERVISOR, DECODE)->peer_incarnation, 2);
+    sim_close(sim);
+}
+
 static void test_a_pause_is_no_silence_of_peers(void **state)
 {
     sim_t *sim = set_up(3);
@@ -185,6 +201,7 @@ int main(void)
         cmocka_unit_test(test_all_is_answered_once_without_faults),
         cmocka_unit_test(test_faults_delay_but_lose_nothing),
         cmocka_unit_test(test_a_seed_is_one_run),
+        cmocka_unit_test(test_a_supervisor_that_reaped_knows_the_next_life_at_once),
         cmocka_unit_test(test_a_pause_is_no_silence_of_peers),
         cmocka_unit_test(test_tick_keeps_its_place_among_messages),
     };
