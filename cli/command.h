@@ -16,6 +16,10 @@ enum {
 #define COMMAND_TABLE(C)                                                                           \
     C(check, "FILE... | --schema", "say what is wrong with topology files, or what they may hold") \
     C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start") \
+    C(up, "FILE [--port N] [--name NAME] [--detach]", "start a deployment and say when it is ready") \
+    C(down, "[NAME]", "stop a deployment, until nothing of it is left")                            \
+    C(ps, "[NAME] [--json]", "show every actor: state, mailbox, progress")                         \
+    C(actor, "DIRECTORY ID INCARNATION", "one actor of a deployment; a supervisor calls this")     \
     C(run, "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N]", \
       "answer one prompt in this process, without actors")                                         \
     C(verify, "MODEL FILE.jsonl... [--cache FORM] [--tp N] [--chunk N] [--threads N]",             \

@@ -13,10 +13,10 @@ typedef struct {
 } command_row_t;
 
 static const command_row_t commands[] = {
-#define COMMAND_ROW(name, usage, text) { #name, usage, text, command_##name },
+#define COMMAND_ROW(name, usage, text) {#name, usage, text, command_##name},
     COMMAND_TABLE(COMMAND_ROW)
 #undef COMMAND_ROW
-    { NULL, NULL, NULL, NULL },
+        {NULL, NULL, NULL, NULL},
 };
 
 static void print_usage(FILE *out)

@@ -20,7 +20,6 @@ struct process {
     figures_t *figures;
     ring_t *ring;
     struct ev_loop *loop;
-    bool owns_loop;
     ev_io frames;
     ev_timer tick;
     ev_prepare before_sleep;
@@ -362,8 +361,8 @@ status_t process_open(const process_config_t *config, process_t **process_p)
     (void)pthread_mutex_init(&process->lock, NULL);
     /* Children are reaped by the default loop only; threads that share a process cannot share
      * it. */
-    process->owns_loop = config->zmq != NULL;
-    process->loop = process->owns_loop ? ev_loop_new(EVFLAG_AUTO) : ev_default_loop(EVFLAG_AUTO);
+    /* Never the default loop: it would reap children that a port watches by pidfd. */
+    process->loop = ev_loop_new(EVFLAG_AUTO);
     if (!process->loop) {
         status = FAIL(STATUS_IO, "libev finds no way to wait for descriptors");
     } else {
@@ -397,8 +396,7 @@ void process_close(process_t *process)
     if (process->loop) {
         ev_async_stop(process->loop, &process->posted);
         ev_async_stop(process->loop, &process->stopped);
-        if (process->owns_loop)
-            ev_loop_destroy(process->loop);
+        ev_loop_destroy(process->loop);
     }
     if (process->figures) {
         probe_switches_set(NULL);

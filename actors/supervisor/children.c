@@ -1,0 +1,239 @@
+#include "actors/supervisor/children.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "messages/message.h"
+#include "runtime/base/log.h"
+
+enum { WATCH_SECONDS = 1 };
+
+typedef struct children children_t;
+
+typedef struct {
+    children_t *owner;
+    pid_t pid; /* 0: no process */
+    int descriptor;
+    ev_io exit;
+    actor_id_t actor;
+    incarnation_t incarnation;
+    const figures_t *figures; /* once it shows them */
+    uint64_t progress;
+    uint32_t still; /* watches since it moved */
+} child_t;
+
+struct children {
+    process_t *process;
+    const children_setup_t *setup;
+    ev_timer watch;
+    child_t children[ACTORS_MAX];
+};
+
+/* ---- the end of a child ---------------------------------------------------------------------- */
+
+static uint8_t cause_of(const siginfo_t *info)
+{
+    if (info->si_code == CLD_EXITED)
+        return info->si_status == 0 ? EXIT_CLEAN : EXIT_FAILED_ITSELF;
+    switch (info->si_status) {
+    case SIGKILL:
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+        return EXIT_KILLED_OUTSIDE;
+    default:
+        return EXIT_CRASHED;
+    }
+}
+
+static void child_forget(children_t *self, child_t *child)
+{
+    ev_io_stop(process_loop(self->process), &child->exit);
+    close(child->descriptor);
+    if (child->figures)
+        figures_close(child->figures);
+    child->figures = NULL;
+    child->pid = 0;
+}
+
+static void post_reaped(children_t *self, const child_t *child, uint8_t cause, uint32_t code)
+{
+    message_reaped_t reaped = {child->actor, child->incarnation, cause, code};
+
+    process_post(self->process, PORT_PROCESS, MESSAGE_reaped, &reaped);
+}
+
+static void on_child_exit(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    child_t *child = watcher->data;
+    siginfo_t info = {0};
+
+    (void)loop;
+    (void)events;
+    if (waitid(P_PIDFD, (id_t)child->descriptor, &info, WEXITED | WNOHANG) != 0) {
+        info.si_pid = child->pid; /* somebody else reaped it: gone all the same */
+        info.si_code = CLD_KILLED;
+        info.si_status = SIGABRT;
+    }
+    if (info.si_pid == 0)
+        return; /* not yet */
+    figures_unlink(child->owner->setup->shm_prefix,
+                   roster_name(child->owner->setup->roster, child->actor));
+    child_forget(child->owner, child);
+    post_reaped(child->owner, child, cause_of(&info), (uint32_t)info.si_status);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static _Noreturn void become(const children_setup_t *setup, actor_id_t actor,
+                             incarnation_t incarnation, pid_t parent)
+{
+    char id[16], life[16];
+    sigset_t none;
+
+    snprintf(id, sizeof(id), "%u", actor);
+    snprintf(life, sizeof(life), "%u", incarnation);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setpgid(0,
+            0); /* a Ctrl-C at the terminal is for the supervisor, which ends its children itself */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1); /* it died before the line above */
+    execl(setup->executable, "lockstep", "actor", setup->directory, id, life, (char *)NULL);
+    _exit(127);
+}
+
+static void spawn(children_t *self, const message_spawn_t *m)
+{
+    child_t *child = &self->children[m->actor];
+    pid_t parent = getpid(), pid;
+
+    ASSERT(m->actor < ACTORS_MAX && child->pid == 0);
+    child->owner = self;
+    child->actor = m->actor;
+    child->incarnation = m->incarnation;
+    pid = fork();
+    if (pid == 0)
+        become(self->setup, m->actor, m->incarnation, parent);
+    child->descriptor = pid > 0 ? pidfd_open(pid, 0) : -1;
+    if (child->descriptor < 0) {
+        LOG(ERROR, "CHILD-NO-START actor=%s %s", roster_name(self->setup->roster, m->actor),
+            strerror(errno));
+        if (pid > 0) { /* no descriptor to watch it with: it must not live unwatched */
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+        }
+        post_reaped(self, child, EXIT_FAILED_ITSELF, 127);
+        return;
+    }
+    child->pid = pid;
+    child->progress = 0;
+    child->still = 0;
+    ev_io_init(&child->exit, on_child_exit, child->descriptor, EV_READ);
+    child->exit.data = child;
+    ev_io_start(process_loop(self->process), &child->exit);
+}
+
+static void signal_child(children_t *self, const message_signal_t *m)
+{
+    const child_t *child = &self->children[m->actor];
+
+    if (child->pid == 0 && m->incarnation == 0) {
+        process_stop(self->process); /* the supervisor's own end */
+        return;
+    }
+    if (child->pid > 0 && child->incarnation == m->incarnation)
+        pidfd_send_signal(child->descriptor, m->hard ? SIGKILL : SIGTERM, NULL, 0);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+/* A progress word moves with every TICK. One that stands still belongs to a process that is stopped
+ * or stuck. Time counts in watches, so that a pause of the machine is worth one. */
+static void watch(children_t *self, child_t *child)
+{
+    const char *name = roster_name(self->setup->roster, child->actor);
+    message_stalled_t stalled = {child->actor, child->incarnation, 0};
+    uint64_t progress;
+
+    if (!child->figures &&
+        figures_open(self->setup->shm_prefix, name, &child->figures) != STATUS_OK) {
+        child->figures = NULL;
+        return; /* it has not begun to run; what never does ends by itself */
+    }
+    progress = figure_get(&child->figures->progress);
+    if (progress != child->progress) {
+        child->progress = progress;
+        child->still = 0;
+        return;
+    }
+    stalled.still_ms = ++child->still * WATCH_SECONDS * 1000;
+    if (child->still > 1)
+        process_post(self->process, PORT_PROCESS, MESSAGE_stalled, &stalled);
+}
+
+static void on_watch(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+    children_t *self = watcher->data;
+
+    (void)loop;
+    (void)events;
+    for (uint32_t i = 0; i < ACTORS_MAX; i++)
+        if (self->children[i].pid > 0)
+            watch(self, &self->children[i]);
+}
+
+/* ---- the port -------------------------------------------------------------------------------- */
+
+static status_t port_open(process_t *process, const void *setup, void **out)
+{
+    children_t *self = calloc(1, sizeof(*self));
+
+    if (!self)
+        return FAIL(STATUS_NO_MEMORY, "no memory for the process port");
+    self->process = process;
+    self->setup = setup;
+    ev_timer_init(&self->watch, on_watch, WATCH_SECONDS, WATCH_SECONDS);
+    self->watch.data = self;
+    ev_timer_start(process_loop(process), &self->watch);
+    *out = self;
+    return STATUS_OK;
+}
+
+static void port_push(void *context, uint16_t id, const void *body, const uint8_t *bytes,
+                      size_t size)
+{
+    (void)bytes;
+    (void)size;
+    if (id == MESSAGE_spawn)
+        spawn(context, body);
+    else
+        signal_child(context, body);
+}
+
+static void port_close(void *context)
+{
+    children_t *self = context;
+
+    ev_timer_stop(process_loop(self->process), &self->watch);
+    for (uint32_t i = 0; i < ACTORS_MAX; i++) {
+        child_t *child = &self->children[i];
+
+        if (child->pid == 0)
+            continue;
+        pidfd_send_signal(child->descriptor, SIGKILL, NULL, 0);
+        waitid(P_PIDFD, (id_t)child->descriptor, &(siginfo_t){0}, WEXITED);
+        child_forget(self, child);
+    }
+    free(self);
+}
+
+const port_type_t children_port = {
+    .id = PORT_PROCESS, .open = port_open, .push = port_push, .close = port_close};

@@ -1,0 +1,19 @@
+/* http_get.h - asks a deployment's own gateway something, from a command line tool. Blocking. */
+#ifndef CLI_HTTP_GET_H
+#define CLI_HTTP_GET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* GET (body NULL) or POST of JSON to 127.0.0.1. Copies the answer's body, cut at `size` - 1, and
+ * ends it with NUL. Returns the HTTP status, 0 if there was no answer within `timeout_ms`. */
+unsigned http_get(uint16_t port, const char *path, const char *body, unsigned timeout_ms,
+                  char *answer, size_t size);
+
+/* The same for an answer that comes in pieces: `line` is called for each "data: " line of the
+ * stream, without that beginning; it returns 0 to go on, else the connection is closed. */
+unsigned http_stream(uint16_t port, const char *path, const char *body,
+                     int (*line)(void *context, const char *data), void *context, char *answer,
+                     size_t size);
+
+#endif

@@ -1,0 +1,249 @@
+#include "cli/launch.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "actors/gateway/client.h"
+#include "actors/group.h"
+#include "actors/monitor/host.h"
+#include "actors/rank/port.h"
+#include "actors/roster.h"
+#include "actors/supervisor/children.h"
+#include "cli/command.h"
+#include "cli/types.h"
+#include "messages/message.h"
+#include "model/device_cpu.h"
+#include "model/symbolic.h"
+#include "runtime/base/log.h"
+#include "runtime/process.h"
+
+enum { STATE_SUPERVISOR_STOPPED = 2, SYMBOLIC_VOCABULARY = 1536, SYMBOLIC_ANSWER_TOKENS = 64 };
+
+/* Everything that one process points to while it runs. */
+typedef struct {
+    const rundir_t *rundir;
+    const deployment_t *deployment;
+    const topology_actor_t *actor;
+    roster_t roster;
+    endpoints_t endpoints;
+    leader_setup_t leader;
+    client_setup_t client;
+    children_setup_t children;
+    host_setup_t host;
+    rank_port_setup_t rank;
+    symbolic_setup_t symbolic;
+    device_cpu_setup_t cpu;
+    char executable[PATH_BYTES_MAX];
+    char port_file[RUNDIR_PATH_BYTES + 32];
+    process_t *process;
+    ev_signal terminate;
+    ev_signal interrupt;
+} launch_t;
+
+/* A deployment without arithmetic, for benchmarks of everything else and for looking at the protocol. */
+static bool is_symbolic(void)
+{
+    const char *device = getenv("LOCKSTEP_DEVICE");
+
+    return device && strcmp(device, "symbolic") == 0;
+}
+
+/* ---- what each kind needs -------------------------------------------------------------------- */
+
+static const topology_actor_t *leader_of(const launch_t *self)
+{
+    return &self->deployment->topology.actors[self->actor->leader];
+}
+
+static void set_up_leader(launch_t *self)
+{
+    const topology_t *topology = &self->deployment->topology;
+    const topology_group_t *group =
+        topology_group(topology, (topology_kind_t)self->actor->kind, self->actor->instance);
+    model_generation_t generation;
+
+    if (model_generation_load(topology->model_path, &generation) != STATUS_OK)
+        generation.eos_count = 0;
+    self->leader.pages = group->pages;
+    self->leader.borders = group->borders;
+    if (generation.eos_count) {
+        self->leader.end_token_count = generation.eos_count;
+        memcpy(self->leader.end_tokens, generation.eos_tokens, sizeof(generation.eos_tokens));
+    } else {
+        self->leader.end_token_count = self->deployment->config.eos_count;
+        memcpy(self->leader.end_tokens, self->deployment->config.eos_tokens,
+               sizeof(self->deployment->config.eos_tokens));
+    }
+}
+
+/* The cores of the host, shared by the ranks on it. */
+static uint32_t threads_of_a_rank(const topology_t *topology, uint16_t host)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    long ranks = 0;
+
+    for (uint32_t i = 0; i < topology->actor_count; i++)
+        ranks += topology->actors[i].kind == TOPOLOGY_RANK && topology->actors[i].host == host;
+    return cores > ranks ? (uint32_t)(cores / ranks) : 1;
+}
+
+static void set_up_rank(launch_t *self, incarnation_t incarnation)
+{
+    const topology_t *topology = &self->deployment->topology;
+    const topology_actor_t *leader = leader_of(self);
+    const topology_group_t *group =
+        topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+    device_config_t *config = &self->rank.config;
+
+    *config = (device_config_t){
+        .rank = self->actor->rank,
+        .world = group->tp,
+        .page_count = group->pages,
+        .border_count = group->borders,
+        .slot_count = group->slots,
+        .incarnation = incarnation,
+    };
+    snprintf(config->pool.name, sizeof(config->pool.name), "%spool-%u-%u", self->rundir->shm_prefix,
+             self->actor->id, incarnation);
+    if (is_symbolic()) {
+        self->symbolic = (symbolic_setup_t){
+            .weights = 7,
+            .vocabulary = self->deployment->config.vocabulary,
+            .end_token = self->deployment->config.eos_tokens[0],
+            .answer_tokens = SYMBOLIC_ANSWER_TOKENS,
+        };
+        self->rank.ops = &symbolic_ops;
+        self->rank.setup = &self->symbolic;
+    } else {
+        self->cpu = (device_cpu_setup_t){
+            .folder = topology->model_path,
+            .cache_form = self->deployment->geometry.config.cache_form,
+            .index_form = self->deployment->geometry.config.index_form,
+            .threads = threads_of_a_rank(topology, self->actor->host),
+            .rows_max = group->chunk_tokens,
+            .positions_max = topology->context_tokens,
+        };
+        self->rank.ops = &device_cpu_ops;
+        self->rank.setup = &self->cpu;
+    }
+}
+
+static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_config_t *config)
+{
+    port_t *port = &config->ports[0];
+
+    switch ((topology_kind_t)self->actor->kind) {
+    case TOPOLOGY_SUPERVISOR:
+        if (readlink("/proc/self/exe", self->executable, sizeof(self->executable) - 1) < 0)
+            return FAIL(STATUS_IO, "cannot find the own executable");
+        self->children = (children_setup_t){self->executable, self->rundir->path,
+                                            self->rundir->shm_prefix, &self->roster};
+        *port = (port_t){&children_port, &self->children};
+        config->end_states = BIT(STATE_SUPERVISOR_STOPPED);
+        break;
+    case TOPOLOGY_GATEWAY: {
+        char leaf[32];
+        const char *given = getenv("LOCKSTEP_PORT");
+
+        snprintf(leaf, sizeof(leaf), "gateway-%u", self->actor->instance);
+        rundir_file(self->rundir, leaf, self->port_file);
+        self->client = (client_setup_t){.topology = &self->deployment->topology,
+                                        .gateway = self->actor->instance,
+                                        .port_given = given && self->actor->instance == 0,
+                                        .port = given ? (uint16_t)strtoul(given, NULL, 10) : 0,
+                                        .port_file = self->port_file};
+        *port = (port_t){&client_port, &self->client};
+        break;
+    }
+    case TOPOLOGY_PREFILL:
+    case TOPOLOGY_DECODE:
+        set_up_leader(self);
+        config->birth.setup = &self->leader;
+        return STATUS_OK;
+    case TOPOLOGY_RANK:
+        set_up_rank(self, incarnation);
+        *port = (port_t){&rank_port, &self->rank};
+        break;
+    case TOPOLOGY_MONITOR:
+        self->host = (host_setup_t){&self->roster, self->actor->host, self->rundir->shm_prefix};
+        *port = (port_t){&host_port, &self->host};
+        break;
+    default:
+        return STATUS_OK;
+    }
+    config->port_count = 1;
+    return STATUS_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* The supervisor ends its children first; everybody else just ends. */
+static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
+{
+    launch_t *self = watcher->data;
+    message_stop_t stop = {0};
+
+    (void)loop;
+    (void)events;
+    if (self->actor->kind == TOPOLOGY_SUPERVISOR)
+        process_post(self->process, PORT_PROCESS, MESSAGE_stop, &stop);
+    else
+        process_stop(self->process);
+}
+
+static status_t run(launch_t *self, const process_config_t *config)
+{
+    struct ev_loop *loop;
+    status_t status;
+
+    TRY(process_open(config, &self->process));
+    loop = process_loop(self->process);
+    ev_signal_init(&self->terminate, on_signal, SIGTERM);
+    ev_signal_init(&self->interrupt, on_signal, SIGINT);
+    self->terminate.data = self->interrupt.data = self;
+    ev_signal_start(loop, &self->terminate);
+    ev_signal_start(loop, &self->interrupt);
+    status = process_run(self->process);
+    ev_signal_stop(loop, &self->terminate);
+    ev_signal_stop(loop, &self->interrupt);
+    process_close(self->process);
+    return status;
+}
+
+int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
+                 incarnation_t incarnation)
+{
+    const topology_t *topology = &deployment->topology;
+    launch_t *self = calloc(1, sizeof(*self));
+    process_config_t config = {.table = &message_table};
+    status_t status;
+
+    if (!self)
+        return EXIT_FAILED;
+    self->rundir = rundir;
+    self->deployment = deployment;
+    self->actor = &topology->actors[actor];
+    roster_init(&self->roster, topology);
+    log_open(STDERR_FILENO, self->actor->name);
+    signal(SIGPIPE, SIG_IGN);
+    config.type = actor_type_of(self->roster.actors[actor].kind);
+    config.birth = (actor_birth_t){.id = actor, .incarnation = incarnation, .topology = topology};
+    config.roster = &self->roster;
+    config.endpoints = &self->endpoints;
+    config.digests.topology = topology->version;
+    config.shm_prefix = rundir->shm_prefix;
+    trail_reset();
+    status = endpoints_ipc(&self->endpoints, &self->roster, rundir->path);
+    if (status == STATUS_OK)
+        status = set_up_kind(self, incarnation, &config);
+    if (status == STATUS_OK)
+        status = run(self, &config);
+    if (status != STATUS_OK) {
+        LOG(ERROR, "PROCESS-ENDS %s: %s", status_name(status), trail_text());
+        trail_print(stderr);
+    }
+    free(self);
+    return status == STATUS_OK ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,133 @@
+/* ps.c - `lockstep ps [NAME] [--json]`: every actor's state, mailbox and progress, from shared memory.
+ *
+ * It asks nobody, so it answers also when everything hangs: that is when one looks.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/rundir.h"
+#include "runtime/figures.h"
+
+typedef struct {
+    const char *name;
+    const char *state; /* "-": not running */
+    uint64_t pid;
+    uint64_t incarnation;
+    uint64_t depth;
+    uint64_t depth_max;
+    uint64_t oldest_ms; /* age of the oldest message that waits */
+    uint64_t received;
+    uint64_t refused;
+    uint64_t malformed;
+    uint64_t attempts;
+    uint64_t progress;
+    uint64_t quiet_ms; /* since the last message, TICK included */
+} line_t;
+
+static uint64_t clock_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static uint64_t age_ms(uint64_t at_us)
+{
+    uint64_t now = clock_us();
+
+    return at_us && now > at_us ? (now - at_us) / 1000 : 0;
+}
+
+static void read_line(const rundir_t *rundir, const topology_actor_t *actor, line_t *row)
+{
+    static char states[ACTORS_MAX][STATE_NAME_BYTES_MAX];
+    const figures_t *figures;
+
+    *row = (line_t){.name = actor->name, .state = "-"};
+    if (figures_open(rundir->shm_prefix, actor->name, &figures) != STATUS_OK)
+        return;
+    memcpy(states[actor->id], figures->state_names[figure_get(&figures->state) % 16],
+           STATE_NAME_BYTES_MAX);
+    states[actor->id][STATE_NAME_BYTES_MAX - 1] = '\0';
+    *row = (line_t){
+        .name = actor->name,
+        .state = states[actor->id],
+        .pid = figure_get(&figures->process),
+        .incarnation = figure_get(&figures->incarnation),
+        .depth = figure_get(&figures->depth),
+        .depth_max = figure_get(&figures->depth_max),
+        .oldest_ms = age_ms(figure_get(&figures->oldest_us)),
+        .received = figure_get(&figures->received),
+        .refused = figure_get(&figures->refused),
+        .malformed = figure_get(&figures->malformed),
+        .attempts = figure_get(&figures->attempts),
+        .progress = figure_get(&figures->progress),
+        .quiet_ms = age_ms(figure_get(&figures->now_us)),
+    };
+    figures_close(figures);
+}
+
+static void print_table(const line_t *rows, uint32_t count)
+{
+    printf("%-22s %8s %4s %-10s %5s %5s %9s %10s %7s %8s %8s\n", "ACTOR", "PID", "LIFE", "STATE",
+           "DEPTH", "MAX", "OLDEST ms", "RECEIVED", "REFUSED", "ATTEMPTS", "QUIET ms");
+    for (uint32_t i = 0; i < count; i++)
+        printf("%-22s %8" PRIu64 " %4" PRIu64 " %-10s %5" PRIu64 " %5" PRIu64 " %9" PRIu64
+               " %10" PRIu64 " %7" PRIu64 " %8" PRIu64 " %8" PRIu64 "\n",
+               rows[i].name, rows[i].pid, rows[i].incarnation, rows[i].state, rows[i].depth,
+               rows[i].depth_max, rows[i].oldest_ms, rows[i].received, rows[i].refused,
+               rows[i].attempts, rows[i].quiet_ms);
+}
+
+/* Names and states are ours: letters, digits and slashes, so nothing needs escaping. */
+static void print_json(const line_t *rows, uint32_t count)
+{
+    printf("[");
+    for (uint32_t i = 0; i < count; i++)
+        printf("%s\n  {\"name\": \"%s\", \"pid\": %" PRIu64 ", \"incarnation\": %" PRIu64
+               ", \"state\": \"%s\", \"depth\": %" PRIu64 ", \"depth_max\": %" PRIu64
+               ", \"oldest_ms\": %" PRIu64 ", \"received\": %" PRIu64 ", \"refused\": %" PRIu64
+               ", \"malformed\": %" PRIu64 ", \"attempts\": %" PRIu64 ", \"progress\": %" PRIu64
+               ", \"quiet_ms\": %" PRIu64 "}",
+               i ? "," : "", rows[i].name, rows[i].pid, rows[i].incarnation, rows[i].state,
+               rows[i].depth, rows[i].depth_max, rows[i].oldest_ms, rows[i].received,
+               rows[i].refused, rows[i].malformed, rows[i].attempts, rows[i].progress,
+               rows[i].quiet_ms);
+    printf("\n]\n");
+}
+
+int command_ps(int argc, char **argv)
+{
+    static line_t rows[ACTORS_MAX];
+    const char *name = NULL;
+    deployment_t *deployment;
+    bool json = false;
+    rundir_t rundir;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else if (argv[i][0] == '-' || name)
+            return command_usage("ps");
+        else
+            name = argv[i];
+    }
+    if (rundir_find(name, &rundir) != STATUS_OK ||
+        rundir_deployment_read(&rundir, &deployment) != STATUS_OK) {
+        fprintf(stderr, "lockstep ps: %s\n", trail_text());
+        return EXIT_NOT_RUNNING;
+    }
+    for (uint32_t i = 0; i < deployment->topology.actor_count; i++)
+        read_line(&rundir, &deployment->topology.actors[i], &rows[i]);
+    if (json)
+        print_json(rows, deployment->topology.actor_count);
+    else
+        print_table(rows, deployment->topology.actor_count);
+    free(deployment);
+    return EXIT_OK;
+}

@@ -1,0 +1,260 @@
+#include "cli/rundir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_BYTES = RUNDIR_PATH_BYTES + 32, DEPLOYMENTS_MAX = 16 };
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static status_t root_path(char *path)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    int length = runtime && runtime[0]
+                     ? snprintf(path, RUNDIR_PATH_BYTES, "%s/lockstep", runtime)
+                     : snprintf(path, RUNDIR_PATH_BYTES, "/tmp/lockstep-%u", (unsigned)getuid());
+
+    return length < RUNDIR_PATH_BYTES
+               ? STATUS_OK
+               : FAIL(STATUS_TOO_LARGE, "XDG_RUNTIME_DIR is too long: %s", runtime);
+}
+
+static bool is_name(const char *name)
+{
+    size_t length =
+        strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+
+    return length > 0 && length < 32 && !name[length] && name[0] != '.';
+}
+
+status_t rundir_name(const char *name, rundir_t *rundir)
+{
+    char root[RUNDIR_PATH_BYTES];
+
+    *rundir = (rundir_t){.lock = -1};
+    if (!is_name(name))
+        return FAIL(STATUS_INVALID,
+                    "a deployment's name has up to 31 letters, digits, '-', '_', '.': not '%s'",
+                    name);
+    TRY(root_path(root));
+    snprintf(rundir->name, sizeof(rundir->name), "%s", name);
+    snprintf(rundir->shm_prefix, sizeof(rundir->shm_prefix), "/lockstep-%u-%s-", (unsigned)getuid(),
+             name);
+    if (snprintf(rundir->path, sizeof(rundir->path), "%s/%s", root, name) >= RUNDIR_PATH_BYTES)
+        return FAIL(STATUS_TOO_LARGE, "the path %s/%s is too long for the sockets in it", root,
+                    name);
+    return STATUS_OK;
+}
+
+void rundir_file(const rundir_t *rundir, const char *leaf, char *path)
+{
+    int length = snprintf(path, FILE_BYTES, "%s/%s", rundir->path, leaf);
+
+    ASSERT(length < FILE_BYTES);
+}
+
+/* ---- what a run leaves ----------------------------------------------------------------------- */
+
+static void clear_files(const rundir_t *rundir)
+{
+    DIR *directory = opendir(rundir->path);
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)) != NULL)
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "lock") != 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory)
+        closedir(directory);
+}
+
+static void clear_shared_memory(const rundir_t *rundir)
+{
+    DIR *directory = opendir("/dev/shm");
+    const char *prefix = rundir->shm_prefix + 1;
+    struct dirent *entry;
+
+    while (directory && (entry = readdir(directory)) != NULL)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    if (directory)
+        closedir(directory);
+}
+
+/* Creates a directory that only this user may enter, or checks that an existing one is such. */
+static status_t make_private(const char *path)
+{
+    struct stat info;
+
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return FAIL(STATUS_IO, "cannot create %s: %s", path, strerror(errno));
+    if (lstat(path, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
+        (info.st_mode & 077) != 0)
+        return FAIL(STATUS_REFUSED, "%s is not a directory of this user's own with mode 0700",
+                    path);
+    return STATUS_OK;
+}
+
+status_t rundir_open(const char *name, rundir_t *rundir)
+{
+    char root[RUNDIR_PATH_BYTES], path[FILE_BYTES];
+
+    TRY(rundir_name(name, rundir));
+    TRY(root_path(root));
+    TRY(make_private(root));
+    TRY(make_private(rundir->path));
+    rundir_file(rundir, "lock", path);
+    rundir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (rundir->lock < 0)
+        return FAIL(STATUS_IO, "cannot open %s: %s", path, strerror(errno));
+    if (flock(rundir->lock, LOCK_EX | LOCK_NB) != 0) {
+        close(rundir->lock);
+        rundir->lock = -1;
+        return FAIL(STATUS_BUSY, "a deployment named %s runs already", name);
+    }
+    clear_files(rundir);
+    clear_shared_memory(rundir);
+    return STATUS_OK;
+}
+
+void rundir_remove(rundir_t *rundir)
+{
+    char path[FILE_BYTES];
+
+    clear_files(rundir);
+    clear_shared_memory(rundir);
+    rundir_file(rundir, "lock", path);
+    unlink(path);
+    rmdir(rundir->path);
+    if (rundir->lock >= 0)
+        close(rundir->lock);
+    rundir->lock = -1;
+}
+
+/* ---- who holds it ---------------------------------------------------------------------------- */
+
+void rundir_pid_write(const rundir_t *rundir, pid_t pid)
+{
+    char text[32];
+    int length = snprintf(text, sizeof(text), "%ld\n", (long)pid);
+
+    ASSERT(rundir->lock >= 0);
+    if (ftruncate(rundir->lock, 0) != 0 || pwrite(rundir->lock, text, (size_t)length, 0) != length)
+        return; /* a full disk: `down` will not find it, a signal still ends it */
+}
+
+pid_t rundir_holder(const rundir_t *rundir)
+{
+    char path[FILE_BYTES], text[32] = "";
+    pid_t pid = 0;
+    int lock;
+
+    rundir_file(rundir, "lock", path);
+    lock = open(path, O_RDWR | O_CLOEXEC);
+    if (lock < 0)
+        return 0;
+    if (flock(lock, LOCK_EX | LOCK_NB) != 0 && read(lock, text, sizeof(text) - 1) > 0)
+        pid = (pid_t)strtol(text, NULL, 10);
+    close(lock);
+    return pid;
+}
+
+uint32_t rundir_list(char (*names)[NAME_BYTES_MAX], uint32_t max)
+{
+    char root[RUNDIR_PATH_BYTES];
+    DIR *directory = root_path(root) == STATUS_OK ? opendir(root) : NULL;
+    struct dirent *entry;
+    uint32_t count = 0;
+
+    while (directory && count < max && (entry = readdir(directory)) != NULL) {
+        rundir_t rundir;
+
+        if (rundir_name(entry->d_name, &rundir) == STATUS_OK && rundir_holder(&rundir))
+            memcpy(names[count++], rundir.name, NAME_BYTES_MAX);
+    }
+    if (directory)
+        closedir(directory);
+    return count;
+}
+
+status_t rundir_find(const char *name, rundir_t *rundir)
+{
+    char names[DEPLOYMENTS_MAX][NAME_BYTES_MAX], list[DEPLOYMENTS_MAX * NAME_BYTES_MAX] = "";
+    size_t used = 0;
+    uint32_t count = rundir_list(names, DEPLOYMENTS_MAX);
+
+    for (uint32_t i = 0; i < count; i++) {
+        size_t length = strlen(names[i]);
+
+        list[used++] = ' ';
+        memcpy(list + used, names[i], length + 1);
+        used += length;
+    }
+    if (!name && count == 0)
+        return FAIL(STATUS_NOT_FOUND, "no deployment runs");
+    if (!name && count > 1)
+        return FAIL(STATUS_NOT_FOUND, "several deployments run; name one of:%s", list);
+    TRY(rundir_name(name ? name : names[0], rundir));
+    if (!rundir_holder(rundir))
+        return FAIL(STATUS_NOT_FOUND, "no deployment named %s runs; there is:%s", name,
+                    count ? list : " none");
+    return STATUS_OK;
+}
+
+/* ---- what stands in it ----------------------------------------------------------------------- */
+
+status_t rundir_deployment_write(const rundir_t *rundir, const deployment_t *deployment)
+{
+    char path[FILE_BYTES];
+    FILE *file;
+    bool whole;
+
+    rundir_file(rundir, "topology", path);
+    file = fopen(path, "w");
+    whole = file && fwrite(deployment, sizeof(*deployment), 1, file) == 1;
+    if (file && fclose(file) != 0)
+        whole = false;
+    return whole ? STATUS_OK : FAIL(STATUS_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+status_t rundir_deployment_read(const rundir_t *rundir, deployment_t **out)
+{
+    char path[FILE_BYTES];
+    deployment_t *deployment = malloc(sizeof(*deployment));
+    FILE *file;
+    bool whole;
+
+    rundir_file(rundir, "topology", path);
+    file = fopen(path, "r");
+    whole = deployment && file && fread(deployment, sizeof(*deployment), 1, file) == 1;
+    if (file)
+        fclose(file);
+    if (!whole) {
+        free(deployment);
+        return FAIL(STATUS_BAD_FILE, "%s is not what this build of lockstep writes", path);
+    }
+    *out = deployment;
+    return STATUS_OK;
+}
+
+uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway)
+{
+    char leaf[32], path[FILE_BYTES];
+    unsigned port = 0;
+    FILE *file;
+
+    snprintf(leaf, sizeof(leaf), "gateway-%u", gateway);
+    rundir_file(rundir, leaf, path);
+    file = fopen(path, "r");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%u", &port) != 1 || port > UINT16_MAX)
+        port = 0;
+    fclose(file);
+    return (uint16_t)port;
+}

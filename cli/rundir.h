@@ -1,0 +1,55 @@
+/* rundir.h - the directory of one running deployment, and who holds it.
+ *
+ *   $XDG_RUNTIME_DIR/lockstep/NAME/   (or /tmp/lockstep-UID/NAME/), for its user only
+ *     lock         held (flock) by the supervisor as long as it lives; its pid as text
+ *     topology     the parsed deployment_t as a block of bytes: what every process starts from
+ *     log          lines of all processes
+ *     gateway-0    the port that gateway 0 listens on, as text
+ *     *.ipc        sockets
+ *
+ * Shared memory of a deployment is named "/lockstep-UID-NAME-...". A directory whose lock nobody
+ * holds is what a killed run left; rundir_open clears it, files and shared memory.
+ */
+#ifndef CLI_RUNDIR_H
+#define CLI_RUNDIR_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "cli/deployment.h"
+
+enum { RUNDIR_PATH_BYTES = 80, RUNDIR_PREFIX_BYTES = 64 };
+
+typedef struct {
+    char name[NAME_BYTES_MAX];
+    char path[RUNDIR_PATH_BYTES];         /* short: it stands in the names of sockets */
+    char shm_prefix[RUNDIR_PREFIX_BYTES]; /* "/lockstep-UID-NAME-" */
+    int lock;                             /* descriptor; -1: not held here */
+} rundir_t;
+
+/* Only names; touches nothing. INVALID for a name that is none: letters, digits, '-', '_', '.'. */
+MUST_USE status_t rundir_name(const char *name, rundir_t *rundir);
+/* Takes the lock and clears what is there. BUSY if a deployment of that name runs. */
+MUST_USE status_t rundir_open(const char *name, rundir_t *rundir);
+/* Removes directory and shared memory, lets the lock go. */
+void rundir_remove(rundir_t *rundir);
+
+/* The pid of the supervisor; 0 if nothing runs there. */
+pid_t rundir_holder(const rundir_t *rundir);
+void rundir_pid_write(const rundir_t *rundir, pid_t pid);
+
+/* Names of all deployments of this user that run, at most `max`; returns their number. */
+uint32_t rundir_list(char (*names)[NAME_BYTES_MAX], uint32_t max);
+/* The one that `name` means; NULL: the only one that runs. NOT_FOUND says what there is. */
+MUST_USE status_t rundir_find(const char *name, rundir_t *rundir);
+
+MUST_USE status_t rundir_deployment_write(const rundir_t *rundir, const deployment_t *deployment);
+/* Owner frees. */
+MUST_USE status_t rundir_deployment_read(const rundir_t *rundir, deployment_t **deployment);
+
+/* The port of a gateway; 0 until it listens. */
+uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway);
+/* "DIRECTORY/LEAF" into `path` of RUNDIR_PATH_BYTES + 32. */
+void rundir_file(const rundir_t *rundir, const char *leaf, char *path);
+
+#endif

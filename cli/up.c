@@ -1,0 +1,330 @@
+/* up.c - `lockstep up FILE`: starts a deployment, says when and where it is ready, stops it.
+ *
+ * This process only watches: the supervisor is a child of it and parent of everything else. With
+ * --detach the child goes on alone. Whatever way this ends, nothing stays behind: children die with
+ * their supervisor, and directory and shared memory are removed by whoever ends last.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/http_get.h"
+#include "cli/launch.h"
+#include "runtime/figures.h"
+
+enum { POLL_MS = 50, NAMES_MAX = 16, READY_MS = 500, LOG_TAIL_BYTES = 4096 };
+
+typedef struct {
+    const char *file;
+    const char *name; /* NULL: the topology's own */
+    const char *port; /* NULL: the topology's */
+    bool detach;
+} options_t;
+
+static volatile sig_atomic_t stop_wanted;
+
+static void on_stop(int number)
+{
+    (void)number;
+    stop_wanted = 1;
+}
+
+static int parse(int argc, char **argv, options_t *options)
+{
+    static const struct option long_options[] = {{"port", required_argument, NULL, 'p'},
+                                                 {"name", required_argument, NULL, 'n'},
+                                                 {"detach", no_argument, NULL, 'd'},
+                                                 {NULL, 0, NULL, 0}};
+    int option;
+
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        char *end;
+
+        switch (option) {
+        case 'p':
+            if (strtoul(optarg, &end, 10) > UINT16_MAX || *end || optarg[0] < '0' ||
+                optarg[0] > '9') {
+                fprintf(stderr, "lockstep up: a port is 0 to 65535, not '%s'\n", optarg);
+                return EXIT_USAGE;
+            }
+            options->port = optarg;
+            break;
+        case 'n':
+            options->name = optarg;
+            break;
+        case 'd':
+            options->detach = true;
+            break;
+        default:
+            return command_usage("up");
+        }
+    }
+    if (optind + 1 != argc)
+        return command_usage("up");
+    options->file = argv[optind];
+    return EXIT_OK;
+}
+
+/* ---- the supervisor -------------------------------------------------------------------------- */
+
+static _Noreturn void be_supervisor(rundir_t *rundir, const deployment_t *deployment, bool detach)
+{
+    char path[RUNDIR_PATH_BYTES + 32];
+    int null = open("/dev/null", O_RDONLY), log, code;
+
+    if (!detach)
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+    setsid();
+    rundir_file(rundir, "log", path);
+    log = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (null < 0 || log < 0)
+        _exit(EXIT_NO_START);
+    dup2(null, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    close(null);
+    close(log);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    rundir_pid_write(rundir, getpid());
+    code = launch_actor(rundir, deployment,
+                        topology_actor(&deployment->topology, TOPOLOGY_SUPERVISOR, 0)->id, 1);
+    rundir_remove(rundir);
+    _exit(code);
+}
+
+/* ---- watching -------------------------------------------------------------------------------- */
+
+static void pause_ms(long ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+static bool is_ready(const rundir_t *rundir, const topology_t *topology)
+{
+    char answer[256];
+
+    for (uint16_t i = 0; i < topology->gateway_count; i++) {
+        uint16_t port = rundir_port(rundir, i);
+
+        if (!port || http_get(port, "/ready", NULL, READY_MS, answer, sizeof(answer)) != 200)
+            return false;
+    }
+    return true;
+}
+
+static uint32_t count_running(const rundir_t *rundir, const topology_t *topology)
+{
+    uint32_t running = 0;
+
+    for (uint32_t i = 0; i < topology->actor_count; i++) {
+        const figures_t *figures;
+
+        if (figures_open(rundir->shm_prefix, topology->actors[i].name, &figures) != STATUS_OK)
+            continue;
+        running++;
+        figures_close(figures);
+    }
+    return running;
+}
+
+/* The end of the log, from a whole line on. */
+static void read_log(const rundir_t *rundir, char text[LOG_TAIL_BYTES + 1])
+{
+    char path[RUNDIR_PATH_BYTES + 32];
+    size_t bytes;
+    FILE *file;
+
+    text[0] = '\0';
+    rundir_file(rundir, "log", path);
+    file = fopen(path, "r");
+    if (!file)
+        return;
+    if (fseek(file, -LOG_TAIL_BYTES, SEEK_END) != 0)
+        rewind(file);
+    bytes = fread(text, 1, LOG_TAIL_BYTES, file);
+    text[bytes] = '\0';
+    fclose(file);
+}
+
+/* Prints the lines of the log that say what went wrong. */
+static void print_errors(const char *log)
+{
+    const char *line = log;
+
+    while (line && *line) {
+        size_t length = strcspn(line, "\n");
+
+        if (memmem(line, length, " error ", 7))
+            fprintf(stderr, "  %.*s\n", (int)length, line);
+        line = line[length] ? line + length + 1 : NULL;
+    }
+}
+
+typedef enum { STARTED, STOPPED, FAILED } start_t;
+
+static start_t wait_until_ready(const rundir_t *rundir, const topology_t *topology,
+                                pid_t supervisor)
+{
+    char log[LOG_TAIL_BYTES + 1];
+    bool terminal = isatty(STDERR_FILENO);
+    uint32_t told = UINT32_MAX;
+
+    while (!stop_wanted) {
+        uint32_t running = count_running(rundir, topology);
+
+        if (running != told && terminal)
+            fprintf(stderr, "\r%u of %u actors run, weights load ...", running,
+                    topology->actor_count);
+        told = running;
+        if (is_ready(rundir, topology)) {
+            if (terminal)
+                fprintf(stderr, "\r\033[K");
+            return STARTED;
+        }
+        read_log(rundir, log);
+        if (waitpid(supervisor, NULL, WNOHANG) != 0 || strstr(log, "SUPERVISOR-DEGRADED")) {
+            fprintf(stderr, "%slockstep up: %s did not come up:\n", terminal ? "\n" : "",
+                    rundir->name);
+            print_errors(log);
+            return FAILED;
+        }
+        pause_ms(POLL_MS);
+    }
+    return STOPPED;
+}
+
+/* Asks the supervisor to end and waits for it; what it could not remove is removed here. */
+static void stop(rundir_t *rundir, pid_t supervisor)
+{
+    kill(supervisor, SIGTERM);
+    while (waitpid(supervisor, NULL, 0) < 0 && errno == EINTR)
+        ;
+    rundir_remove(rundir);
+}
+
+static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor, bool detach)
+{
+    start_t start = wait_until_ready(rundir, topology, supervisor);
+    int code = EXIT_OK;
+
+    if (start != STARTED) {
+        stop(rundir, supervisor);
+        return start == STOPPED ? EXIT_OK : EXIT_NO_START;
+    }
+    for (uint16_t i = 0; i < topology->gateway_count; i++)
+        printf("%s is ready: http://127.0.0.1:%u/v1 (model %s)\n", rundir->name,
+               rundir_port(rundir, i), topology->served_name);
+    if (detach) {
+        printf("lockstep ps %s shows it, lockstep down %s stops it.\n", rundir->name, rundir->name);
+        return EXIT_OK;
+    }
+    printf("Ctrl-C stops it.\n");
+    fflush(stdout);
+    while (!stop_wanted && waitpid(supervisor, NULL, WNOHANG) == 0)
+        pause_ms(POLL_MS);
+    if (!stop_wanted) {
+        fprintf(stderr, "lockstep up: the supervisor ended; see the log lines below\n");
+        code = EXIT_FAILED;
+    }
+    stop(rundir, supervisor);
+    return code;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* A name of its own for a second deployment of one file: NAME-2, NAME-3, ... */
+static status_t open_rundir(const options_t *options, const topology_t *topology, rundir_t *rundir)
+{
+    char name[NAME_BYTES_MAX + 8];
+    status_t status;
+
+    if (options->name)
+        return rundir_open(options->name, rundir);
+    status = rundir_open(topology->name, rundir);
+    for (unsigned i = 2; status == STATUS_BUSY && i < NAMES_MAX; i++) {
+        snprintf(name, sizeof(name), "%s-%u", topology->name, i);
+        status = rundir_open(name, rundir);
+    }
+    return status;
+}
+
+static status_t resolve_paths(deployment_t *deployment)
+{
+    char *absolute = realpath(deployment->topology.model_path, NULL);
+
+    if (!absolute || strlen(absolute) >= PATH_BYTES_MAX) {
+        free(absolute);
+        return FAIL(STATUS_BAD_FILE, "there is no model folder %s",
+                    deployment->topology.model_path);
+    }
+    snprintf(deployment->topology.model_path, PATH_BYTES_MAX, "%s", absolute);
+    free(absolute);
+    return STATUS_OK;
+}
+
+static int start(const options_t *options, deployment_t *deployment)
+{
+    rundir_t rundir;
+    pid_t supervisor;
+    int code;
+
+    if (resolve_paths(deployment) != STATUS_OK) {
+        fprintf(stderr, "lockstep up: %s\n", trail_text());
+        return EXIT_BAD_FILE;
+    }
+    if (open_rundir(options, &deployment->topology, &rundir) != STATUS_OK ||
+        rundir_deployment_write(&rundir, deployment) != STATUS_OK) {
+        fprintf(stderr, "lockstep up: %s\n", trail_text());
+        return EXIT_NO_START;
+    }
+    if (options->port)
+        setenv("LOCKSTEP_PORT", options->port, 1);
+    signal(SIGINT, on_stop);
+    signal(SIGTERM, on_stop);
+    signal(SIGHUP, on_stop);
+    fflush(NULL);
+    supervisor = fork();
+    if (supervisor == 0)
+        be_supervisor(&rundir, deployment, options->detach);
+    close(rundir.lock); /* the supervisor holds it */
+    rundir.lock = -1;
+    if (supervisor < 0) {
+        perror("lockstep up: fork");
+        rundir_remove(&rundir);
+        return EXIT_NO_START;
+    }
+    code = watch(&rundir, &deployment->topology, supervisor, options->detach);
+    fflush(stdout);
+    return code;
+}
+
+int command_up(int argc, char **argv)
+{
+    options_t options = {0};
+    deployment_t *deployment = malloc(sizeof(*deployment));
+    static topology_errors_t errors;
+    int code = parse(argc, argv, &options);
+
+    if (code == EXIT_OK && !deployment)
+        code = EXIT_FAILED;
+    if (code == EXIT_OK && deployment_load(options.file, deployment, &errors) != STATUS_OK) {
+        topology_errors_print(&errors, stderr);
+        code = EXIT_BAD_FILE;
+    }
+    if (code == EXIT_OK)
+        code = start(&options, deployment);
+    free(deployment);
+    return code;
+}
