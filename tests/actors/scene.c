@@ -40,7 +40,8 @@ scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t pre
     set_topology(&scene->topology, prefills, decodes, tp);
     roster_init(&scene->roster, &scene->topology);
     scene->type = type;
-    scene->id = birth.id = scene_actor(scene, kind, 0);
+    scene->id = birth.id = kind == TOPOLOGY_RANK ? scene_rank(scene, TOPOLOGY_DECODE, 0, 0)
+                                                 : scene_actor(scene, kind, 0);
     birth.topology = &scene->topology;
     scene->capture = capture_open(&message_table, &scene->roster, scene->id);
     bytes = dispatch_bytes(type, &message_table, &birth);
@@ -61,7 +62,13 @@ void scene_close(scene_t *scene)
 
 void scene_send(scene_t *scene, actor_id_t from, uint16_t id, const void *body)
 {
-    envelope_t envelope = {.from = from, .incarnation = 1, .id = id, .body = body};
+    scene_send_as(scene, from, 1, id, body);
+}
+
+void scene_send_as(scene_t *scene, actor_id_t from, incarnation_t incarnation, uint16_t id,
+                   const void *body)
+{
+    envelope_t envelope = {.from = from, .incarnation = incarnation, .id = id, .body = body};
 
     assert_int_equal(dispatch_message(&scene->dispatch, &envelope, capture_outbox(scene->capture)),
                      STATUS_OK);

@@ -18,7 +18,7 @@ typedef struct {
 } scene_t;
 
 /* One gateway, `prefills` and `decodes` groups of `tp` ranks, two transfers. The actor is
- * instance 0 of `kind`. */
+ * instance 0 of `kind`, or rank 0 of decode group 0. */
 scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
                     uint16_t decodes, uint16_t tp);
 void scene_close(scene_t *scene);
@@ -26,6 +26,9 @@ void scene_close(scene_t *scene);
 /* Dispatches one message and runs the planner. `status` of the handler is judged by the counters
  * of dispatch. */
 void scene_send(scene_t *scene, actor_id_t from, uint16_t id, const void *body);
+/* From another life than the first. */
+void scene_send_as(scene_t *scene, actor_id_t from, incarnation_t incarnation, uint16_t id,
+                   const void *body);
 void scene_tick(scene_t *scene, uint64_t now_ms);
 void scene_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation);
 

@@ -1,3 +1,5 @@
+/* The decode leader alone: what it does in order, and that nothing is left behind whatever goes
+ * wrong between any two messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +8,40 @@
 #include <cmocka.h>
 
 #include "actors/decode/decode.h"
-#include "tests/actors/scene.h"
+#include "tests/actors/peers.h"
+
+static int setup(void **state)
+{
+    static peers_t peers;
+
+    peers_open(&peers, &decode_type, TOPOLOGY_DECODE);
+    *state = &peers;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    peers_close(*state);
+    return 0;
+}
+
+static const decode_counts_t *counts(const peers_t *peers)
+{
+    return decode_counts(peers->scene->dispatch.self);
+}
+
+static void expect_all_free(const peers_t *peers)
+{
+    assert_int_equal(counts(peers)->live, 0);
+    assert_int_equal(counts(peers)->pages_held, 0);
+    assert_int_equal(counts(peers)->opened, counts(peers)->ended);
+    assert_int_equal(counts(peers)->opened, counts(peers)->fenced);
+}
+
+static void request(peers_t *peers, uint64_t number, uint32_t answer_tokens)
+{
+    peers_request(peers, number, PEERS_PROMPT, answer_tokens, NULL, 0, false);
+}
 
 static void test_every_pair_is_decided(void **state)
 {
@@ -14,10 +49,305 @@ static void test_every_pair_is_decided(void **state)
     assert_int_equal(actor_type_check(&decode_type, &message_table, stderr), 0);
 }
 
+static void test_an_attempt_runs_to_its_length(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, PEERS_REQUEST, 5);
+    peers_run(peers);
+    assert_int_equal(peers->ends, 1);
+    assert_int_equal(peers->fences, 1);
+    assert_int_equal(peers->end.reason, END_LENGTH);
+    assert_int_equal(peers->end.token_count, 5);
+    assert_int_equal(peers->tokens, 4); /* the first is prefill's */
+    assert_int_equal(peers->last_token, PEERS_TOKEN + PEERS_PROMPT + 4);
+    expect_all_free(peers);
+}
+
+static void test_the_first_step_opens_at_the_prompts_end_with_the_first_token(void **state)
+{
+    peers_t *peers = *state;
+    const message_step_t *step;
+
+    request(peers, PEERS_REQUEST, 5);
+    while (peers->step_count == 0)
+        assert_true(peers_next(peers));
+    step = &peers->steps[1];
+    assert_int_equal(step->items.count, 2);
+    assert_int_equal(step->items.data[0].kind, DEVICE_OPEN);
+    assert_int_equal(step->items.data[0].position, PEERS_PROMPT);
+    assert_int_equal(step->items.data[0].pages.count, 2);
+    assert_int_equal(step->items.data[1].kind, DEVICE_RUN);
+    assert_int_equal(step->items.data[1].tokens.data[0], PEERS_TOKEN + PEERS_PROMPT);
+    assert_int_equal(step->items.data[1].sample, 1);
+    /* step 2 is sent before step 1 is done, and carries */
+    assert_int_equal(peers->step_count, 2);
+    assert_int_equal(peers->steps[0].items.data[0].tokens.count, 0);
+    peers_run(peers);
+}
+
+static void test_forced_tokens_run_without_being_drawn_or_published(void **state)
+{
+    peers_t *peers = *state;
+    const uint32_t forced[3] = {PEERS_TOKEN + PEERS_PROMPT, 55, 56};
+    const message_step_t *step = &peers->steps[1];
+
+    peers_request(peers, PEERS_REQUEST, PEERS_PROMPT, 5, forced, 3, false);
+    while (peers->step_count == 0)
+        assert_true(peers_next(peers));
+    assert_int_equal(step->items.data[1].count, 3);
+    assert_int_equal(step->items.data[1].tokens.data[2], 56);
+    assert_int_equal(step->items.data[1].sample, 1);
+    peers_run(peers);
+    assert_int_equal(peers->tokens, 2);
+    assert_int_equal(peers->end.token_count, 5);
+    expect_all_free(peers);
+}
+
+static void test_a_replay_that_differs_is_refused(void **state)
+{
+    peers_t *peers = *state;
+    const uint32_t forced[1] = {1};
+
+    peers_request(peers, PEERS_REQUEST, PEERS_PROMPT, 5, forced, 1, false);
+    peers_run(peers);
+    assert_int_equal(peers->end.reason, END_REFUSED);
+    assert_int_equal(counts(peers)->differing, 1);
+    expect_all_free(peers);
+}
+
+static void test_a_failed_hand_over_is_lost(void **state)
+{
+    peers_t *peers = *state;
+
+    peers->fails = true;
+    request(peers, PEERS_REQUEST, 5);
+    peers_run(peers);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->ends + peers->fences, 2);
+    expect_all_free(peers);
+}
+
+static void test_what_can_never_fit_is_refused_at_once(void **state)
+{
+    peers_t *peers = *state;
+
+    peers_request(peers, PEERS_REQUEST, 4000, 100, NULL, 0, false);
+    assert_int_equal(peers->end.reason, END_REFUSED);
+    assert_int_equal(peers->fences, 1);
+    expect_all_free(peers);
+}
+
+static void test_the_ninth_is_busy_and_gets_room_when_one_has_ended(void **state)
+{
+    peers_t *peers = *state;
+    const actor_id_t prefill = peers->prefill;
+
+    for (uint64_t i = 1; i <= 8; i++)
+        request(peers, i, 5);
+    {
+        message_reserve_t reserve = {.request = 20, .attempt = 1, .gateway = peers->gateway};
+
+        reserve.transfer = peers->transfer;
+        reserve.prompt_tokens = 10;
+        reserve.limits.output_tokens_max = 2;
+        scene_send(peers->scene, prefill, MESSAGE_reserve, &reserve);
+        scene_take(peers->scene, prefill, MESSAGE_busy);
+    }
+    assert_int_equal(peers->rooms, 0);
+    peers_run(peers);
+    assert_int_equal(peers->rooms, 1);
+    expect_all_free(peers);
+}
+
+/* Each of the four needs one page more than it has, and three are left. */
+static void test_the_youngest_loses_when_pages_run_out(void **state)
+{
+    peers_t *peers = *state;
+
+    for (uint64_t i = 1; i <= 4; i++)
+        peers_request(peers, i, 3839, 200, NULL, 0, false);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->retracted, 1);
+    assert_int_equal(peers->ends, 4);
+    assert_int_equal(peers->fences, 4);
+    expect_all_free(peers);
+}
+
+static void test_ranks_that_differ_reform_and_the_attempt_is_a_suspect(void **state)
+{
+    peers_t *peers = *state;
+    uint64_t epoch = peers->epoch;
+
+    request(peers, PEERS_REQUEST, 5);
+    peers->differs = true;
+    peers_run(peers);
+    assert_int_equal(peers->epoch, epoch + 1);
+    assert_int_equal(peers->tokens, 0); /* nothing of that step was published */
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->end.suspect, 1);
+    assert_int_equal(peers->end.charge, 0);
+    expect_all_free(peers);
+}
+
+static void test_suspects_run_in_steps_of_their_own_and_only_they_are_charged(void **state)
+{
+    peers_t *peers = *state;
+
+    peers_request(peers, 1, PEERS_PROMPT, 6, NULL, 0, true);
+    request(peers, 2, 6);
+    peers_run(peers);
+    assert_int_equal(peers->runs_in_step_max, 1);
+    assert_int_equal(peers->ends, 2);
+    expect_all_free(peers);
+    peers_request(peers, 3, PEERS_PROMPT, 6, NULL, 0, true);
+    peers->differs = true;
+    peers_run(peers);
+    assert_int_equal(peers->end.charge, 1);
+    expect_all_free(peers);
+}
+
+static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed(void **state)
+{
+    peers_t *peers = *state;
+    uint64_t epoch = peers->epoch;
+
+    request(peers, PEERS_REQUEST, 5);
+    peers->silent = true;
+    peers_run(peers);
+    scene_tick(peers->scene, GROUP_STALL_MS);
+    peers_listen(peers);
+    assert_int_equal(peers->epoch, epoch);
+    scene_tick(peers->scene, GROUP_STALL_MS + 1);
+    peers_listen(peers);
+    assert_int_equal(peers->epoch, epoch + 1);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->fences, 0); /* a rank may still be in it */
+    scene_tick(peers->scene, GROUP_STALL_MS + 2 + GROUP_QUIESCE_MS);
+    peers_listen(peers);
+    assert_int_equal(peers->kills, 2);
+    peers->silent = false;
+    peers_kill(peers, peers->scene->id + 1);
+    assert_int_equal(peers->fences, 0);
+    peers_kill(peers, peers->scene->id + 2);
+    assert_int_equal(peers->fences, 1);
+    peers_revive(peers);
+    peers_run(peers);
+    expect_all_free(peers);
+}
+
+static void test_messages_of_an_old_epoch_are_let_fall(void **state)
+{
+    peers_t *peers = *state;
+    message_step_done_t done = {.epoch = peers->epoch - 1, .seq = 1};
+    message_quiesced_t quiesced = {.epoch = peers->epoch - 1};
+
+    scene_send(peers->scene, peers->scene->id + 1, MESSAGE_step_done, &done);
+    scene_send(peers->scene, peers->scene->id + 1, MESSAGE_quiesced, &quiesced);
+    scene_expect_nothing(peers->scene);
+    assert_int_equal(counts(peers)->reforms, 0);
+}
+
+static void test_a_rank_with_other_weights_is_not_taken(void **state)
+{
+    peers_t *peers = *state;
+    actor_id_t rank = peers->scene->id + 2;
+    message_rank_join_t m = {.rank = 1, .pages = 64, .borders = 16, .slots = 8};
+    const message_rank_joined_t *joined;
+
+    peers_kill(peers, rank);
+    capture_up_set(peers->scene->capture, rank, true);
+    m.weights_digest = 8;
+    scene_send_as(peers->scene, rank, 2, MESSAGE_rank_join, &m);
+    joined = scene_take(peers->scene, rank, MESSAGE_rank_joined);
+    assert_int_equal(joined->accepted, 0);
+    assert_memory_equal(joined->reason.data, "weights digest: the group has 1, the rank 8", 43);
+}
+
+/* ---- whatever goes wrong, at any instant ------------------------------------------------------ */
+
+typedef enum { ABORT, KILL_PREFILL, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, FAULTS } fault_t;
+
+static void strike(peers_t *peers, fault_t fault)
+{
+    switch (fault) {
+    case ABORT:
+        peers_abort(peers, PEERS_REQUEST);
+        break;
+    case KILL_PREFILL:
+        peers_kill(peers, peers->prefill);
+        break;
+    case KILL_GATEWAY:
+        peers_kill(peers, peers->gateway);
+        peers_abort(peers, PEERS_REQUEST); /* prefill saw it too */
+        break;
+    case KILL_TRANSFER:
+        peers_kill(peers, peers->transfer);
+        break;
+    default:
+        peers_kill(peers, peers->scene->id + 2);
+        break;
+    }
+}
+
+/* False when the attempt was over before the fault came. */
+static bool run_with_fault(fault_t fault, uint32_t at)
+{
+    static peers_t peers;
+    bool over = false;
+
+    peers_open(&peers, &decode_type, TOPOLOGY_DECODE);
+    request(&peers, PEERS_REQUEST, 4);
+    for (uint32_t i = 0; i < at && !over; i++)
+        over = !peers_next(&peers);
+    strike(&peers, fault);
+    peers_run(&peers);
+    if (fault == KILL_RANK)
+        peers_revive(&peers);
+    peers_run(&peers);
+    expect_all_free(&peers);
+    assert_true(peers.ends <= 1);
+    assert_true(peers.fences <= 1);
+    if (fault == ABORT || fault == KILL_TRANSFER || fault == KILL_RANK) {
+        assert_int_equal(peers.ends, 1);
+        assert_int_equal(peers.fences, 1);
+    }
+    peers_close(&peers);
+    return !over;
+}
+
+static void test_everything_comes_back_whatever_fault_falls_at_any_instant(void **state)
+{
+    (void)state;
+    for (int fault = 0; fault < FAULTS; fault++) {
+        uint32_t at = 0;
+
+        while (run_with_fault((fault_t)fault, at))
+            at++;
+        assert_true(at > 8);
+    }
+}
+
+#define ALONE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_is_decided),
+        ALONE(test_an_attempt_runs_to_its_length),
+        ALONE(test_the_first_step_opens_at_the_prompts_end_with_the_first_token),
+        ALONE(test_forced_tokens_run_without_being_drawn_or_published),
+        ALONE(test_a_replay_that_differs_is_refused),
+        ALONE(test_a_failed_hand_over_is_lost),
+        ALONE(test_what_can_never_fit_is_refused_at_once),
+        ALONE(test_the_ninth_is_busy_and_gets_room_when_one_has_ended),
+        ALONE(test_the_youngest_loses_when_pages_run_out),
+        ALONE(test_ranks_that_differ_reform_and_the_attempt_is_a_suspect),
+        ALONE(test_suspects_run_in_steps_of_their_own_and_only_they_are_charged),
+        ALONE(test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed),
+        ALONE(test_messages_of_an_old_epoch_are_let_fall),
+        ALONE(test_a_rank_with_other_weights_is_not_taken),
+        cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,5 @@
+/* The prefill leader alone: what it does in order, and that nothing is left behind whatever goes
+ * wrong between any two messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +8,40 @@
 #include <cmocka.h>
 
 #include "actors/prefill/prefill.h"
-#include "tests/actors/scene.h"
+#include "tests/actors/peers.h"
+
+static int setup(void **state)
+{
+    static peers_t peers;
+
+    peers_open(&peers, &prefill_type, TOPOLOGY_PREFILL);
+    *state = &peers;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    peers_close(*state);
+    return 0;
+}
+
+static const prefill_counts_t *counts(const peers_t *peers)
+{
+    return prefill_counts(peers->scene->dispatch.self);
+}
+
+static void expect_all_free(const peers_t *peers)
+{
+    assert_int_equal(counts(peers)->live, 0);
+    assert_int_equal(counts(peers)->pages_held, 0);
+    assert_int_equal(counts(peers)->opened, counts(peers)->ended);
+    assert_int_equal(counts(peers)->opened, counts(peers)->fenced);
+}
+
+static void request(peers_t *peers, uint64_t number, uint32_t prompt_tokens, uint32_t answer_tokens)
+{
+    peers_request(peers, number, prompt_tokens, answer_tokens, NULL, 0, false);
+}
 
 static void test_every_pair_is_decided(void **state)
 {
@@ -14,10 +49,289 @@ static void test_every_pair_is_decided(void **state)
     assert_int_equal(actor_type_check(&prefill_type, &message_table, stderr), 0);
 }
 
+static void test_a_prompt_is_run_published_and_handed_over(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, PEERS_REQUEST, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(peers->tokens, 1);
+    assert_int_equal(peers->last_token, PEERS_TOKEN + PEERS_PROMPT);
+    assert_int_equal(peers->ends, 0); /* END is decode's now */
+    assert_int_equal(peers->fences, 1);
+    assert_int_equal(counts(peers)->handed, 1);
+    assert_int_equal(peers->aborts, 0);
+    expect_all_free(peers);
+}
+
+static void test_one_step_opens_runs_and_closes_a_short_prompt(void **state)
+{
+    peers_t *peers = *state;
+    const message_step_t *step = &peers->steps[1];
+
+    request(peers, PEERS_REQUEST, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(peers->step_count, 1);
+    assert_int_equal(step->items.count, 3);
+    assert_int_equal(step->items.data[0].kind, DEVICE_OPEN);
+    assert_int_equal(step->items.data[0].position, 0);
+    assert_int_equal(step->items.data[1].kind, DEVICE_RUN);
+    assert_int_equal(step->items.data[1].count, PEERS_PROMPT);
+    assert_int_equal(step->items.data[1].sample + step->items.data[1].tail, 2);
+    assert_int_equal(step->items.data[1].border_pages.count, 1);
+    assert_int_equal(step->items.data[1].border_pages.data[0], 0);
+    assert_int_equal(step->items.data[2].kind, DEVICE_CLOSE);
+}
+
+static void test_a_long_prompt_goes_in_chunks_that_others_share(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, 1, 1300, 5); /* chunks of 512 rows: 512, 512, 276 */
+    request(peers, 2, 100, 5);
+    peers_run(peers);
+    assert_int_equal(peers->step_count, 3);
+    assert_int_equal(peers->runs_in_step_max, 2); /* the second fits beside the last chunk */
+    assert_int_equal(counts(peers)->handed, 2);
+    expect_all_free(peers);
+}
+
+static void test_the_same_prompt_again_starts_from_its_border(void **state)
+{
+    peers_t *peers = *state;
+    const message_step_t *step;
+
+    request(peers, 1, PEERS_PROMPT, 5);
+    peers_run(peers);
+    request(peers, 2, PEERS_PROMPT, 5);
+    peers_run(peers);
+    step = &peers->steps[0];
+    assert_int_equal(counts(peers)->cached_tokens, 256);
+    assert_int_equal(step->items.data[1].kind, DEVICE_LOAD);
+    assert_int_equal(step->items.data[1].position, 256);
+    assert_int_equal(step->items.data[2].position, 256);
+    assert_int_equal(step->items.data[2].count, PEERS_PROMPT - 256);
+    assert_int_equal(step->items.data[0].pages.data[0],
+                     peers->steps[1].items.data[0].pages.data[0]);
+    expect_all_free(peers);
+}
+
+static void test_a_first_token_that_is_the_last_ends_here_and_aborts_decode(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, PEERS_REQUEST, PEERS_PROMPT, 1);
+    peers_run(peers);
+    assert_int_equal(peers->ends, 1);
+    assert_int_equal(peers->end.reason, END_LENGTH);
+    assert_int_equal(peers->end.token_count, 1);
+    assert_int_equal(peers->tokens, 1);
+    assert_int_equal(peers->aborts, 1);
+    assert_int_equal(peers->fences, 1);
+    expect_all_free(peers);
+}
+
+static void test_a_replay_publishes_nothing_and_must_not_differ(void **state)
+{
+    peers_t *peers = *state;
+    const uint32_t same[2] = {PEERS_TOKEN + PEERS_PROMPT, 8};
+    const uint32_t other[1] = {8};
+
+    peers_request(peers, 1, PEERS_PROMPT, 5, same, 2, false);
+    peers_run(peers);
+    assert_int_equal(peers->tokens, 0);
+    assert_int_equal(counts(peers)->handed, 1);
+    peers_request(peers, 2, PEERS_PROMPT, 5, other, 1, false);
+    peers_run(peers);
+    assert_int_equal(peers->end.reason, END_REFUSED);
+    assert_int_equal(counts(peers)->differing, 1);
+    expect_all_free(peers);
+}
+
+static void test_busy_gives_the_pages_back_until_room(void **state)
+{
+    peers_t *peers = *state;
+    message_room_t room = {0};
+
+    peers->busy_once = true;
+    request(peers, PEERS_REQUEST, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->pages_held, 0);
+    assert_int_equal(counts(peers)->live, 1);
+    assert_int_equal(peers->step_count, 0);
+    scene_send(peers->scene, peers->decode, MESSAGE_room, &room);
+    peers_listen(peers);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 1);
+    expect_all_free(peers);
+}
+
+/* 63 pages: four prompts of 15 pages fit, the fifth waits and holds up the sixth. */
+static void test_pages_are_leased_all_or_none_oldest_first(void **state)
+{
+    peers_t *peers = *state;
+
+    for (uint64_t i = 1; i <= 5; i++)
+        request(peers, i, 3800, 5);
+    request(peers, 6, 100, 5);
+    assert_int_equal(counts(peers)->pages_held, 4 * 15);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 6);
+    expect_all_free(peers);
+}
+
+static void test_what_can_never_fit_is_refused_at_once(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, PEERS_REQUEST, 4000, 100);
+    assert_int_equal(peers->end.reason, END_REFUSED);
+    assert_int_equal(peers->fences, 1);
+    expect_all_free(peers);
+}
+
+static void test_a_reform_forgets_the_index_and_keeps_the_queue(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, 1, PEERS_PROMPT, 5);
+    peers_run(peers);
+    peers->busy_once = true;
+    request(peers, 2, PEERS_PROMPT, 5);
+    peers_run(peers); /* it waits for ROOM */
+    peers_kill(peers, peers->scene->id + 1);
+    assert_int_equal(counts(peers)->live, 1);
+    assert_int_equal(peers->ends, 0);
+    peers_revive(peers);
+    peers_run(peers);
+    scene_send(peers->scene, peers->decode, MESSAGE_room, &(message_room_t){0});
+    peers_listen(peers);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 2);
+    /* first found in the cache, BUSY, then not found: nothing of the old epoch is used */
+    assert_int_equal(peers->steps[1].items.data[1].kind, DEVICE_RUN);
+    assert_int_equal(peers->steps[1].items.data[1].position, 0);
+    expect_all_free(peers);
+}
+
+static void test_ranks_that_differ_publish_nothing(void **state)
+{
+    peers_t *peers = *state;
+
+    peers->differs = true;
+    request(peers, PEERS_REQUEST, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(peers->tokens, 0);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->end.suspect, 1);
+    assert_int_equal(counts(peers)->reforms, 1);
+    expect_all_free(peers);
+}
+
+static void test_suspects_run_alone(void **state)
+{
+    peers_t *peers = *state;
+
+    peers_request(peers, 1, 100, 5, NULL, 0, true);
+    request(peers, 2, 100, 5);
+    request(peers, 3, 100, 5);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 3);
+    for (uint32_t i = 0; i < STEPS_IN_FLIGHT_MAX; i++) {
+        const message_step_t *step = &peers->steps[i];
+        bool alone = false, others = false;
+
+        for (uint32_t k = 0; k < step->items.count; k++) {
+            alone = alone || step->items.data[k].request == 1;
+            others = others || step->items.data[k].request != 1;
+        }
+        assert_false(alone && others);
+    }
+    expect_all_free(peers);
+}
+
+/* ---- whatever goes wrong, at any instant ------------------------------------------------------ */
+
+typedef enum { ABORT, KILL_DECODE, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, FAULTS } fault_t;
+
+static void strike(peers_t *peers, fault_t fault)
+{
+    switch (fault) {
+    case ABORT:
+        peers_abort(peers, PEERS_REQUEST);
+        break;
+    case KILL_DECODE:
+        peers_kill(peers, peers->decode);
+        break;
+    case KILL_GATEWAY:
+        peers_kill(peers, peers->gateway);
+        break;
+    case KILL_TRANSFER:
+        peers_kill(peers, peers->transfer);
+        break;
+    default:
+        peers_kill(peers, peers->scene->id + 2);
+        break;
+    }
+}
+
+/* False when the attempt was over before the fault came. Two chunks, so that pieces overlap. */
+static bool run_with_fault(fault_t fault, uint32_t at)
+{
+    static peers_t peers;
+    bool over = false;
+
+    peers_open(&peers, &prefill_type, TOPOLOGY_PREFILL);
+    request(&peers, PEERS_REQUEST, 800, 4);
+    for (uint32_t i = 0; i < at && !over; i++)
+        over = !peers_next(&peers);
+    strike(&peers, fault);
+    peers_run(&peers);
+    if (fault == KILL_RANK)
+        peers_revive(&peers);
+    peers_run(&peers);
+    expect_all_free(&peers);
+    assert_true(peers.ends <= 1);
+    assert_true(peers.fences <= 1);
+    if (fault != KILL_GATEWAY) {
+        assert_true(peers.ends + counts(&peers)->handed >= 1);
+        assert_int_equal(peers.fences, 1);
+    }
+    peers_close(&peers);
+    return !over;
+}
+
+static void test_everything_comes_back_whatever_fault_falls_at_any_instant(void **state)
+{
+    (void)state;
+    for (int fault = 0; fault < FAULTS; fault++) {
+        uint32_t at = 0;
+
+        while (run_with_fault((fault_t)fault, at))
+            at++;
+        assert_true(at > 8);
+    }
+}
+
+#define ALONE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_is_decided),
+        ALONE(test_a_prompt_is_run_published_and_handed_over),
+        ALONE(test_one_step_opens_runs_and_closes_a_short_prompt),
+        ALONE(test_a_long_prompt_goes_in_chunks_that_others_share),
+        ALONE(test_the_same_prompt_again_starts_from_its_border),
+        ALONE(test_a_first_token_that_is_the_last_ends_here_and_aborts_decode),
+        ALONE(test_a_replay_publishes_nothing_and_must_not_differ),
+        ALONE(test_busy_gives_the_pages_back_until_room),
+        ALONE(test_pages_are_leased_all_or_none_oldest_first),
+        ALONE(test_what_can_never_fit_is_refused_at_once),
+        ALONE(test_a_reform_forgets_the_index_and_keeps_the_queue),
+        ALONE(test_ranks_that_differ_publish_nothing),
+        ALONE(test_suspects_run_alone),
+        cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
