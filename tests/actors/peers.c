@@ -261,10 +261,16 @@ static void send_attempt(peers_t *peers, const peers_answer_t *answer)
 
 bool peers_next(peers_t *peers)
 {
-    peers_answer_t answer = peers->answers[0];
+    peers_answer_t answer;
 
+    if (peers->answer_count == 0) {
+        /* Everything is acknowledged now; the runtime plans again when credit returns. */
+        capture_plan(peers->scene->capture, peers->scene->type, peers->scene->dispatch.self);
+        peers_listen(peers);
+    }
     if (peers->answer_count == 0)
         return false;
+    answer = peers->answers[0];
     peers->answer_count--;
     memmove(peers->answers, peers->answers + 1, peers->answer_count * sizeof(answer));
     if (answer.id == MESSAGE_step_done) {
