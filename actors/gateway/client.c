@@ -49,6 +49,7 @@ typedef struct {
     http_t *http;
     ev_io io;
     ev_prepare prepare;
+    ev_idle more; /* runs while libmicrohttpd has read less than there is */
     ev_timer tick;
     ev_timer probe;
     tokenizer_t *tokenizer;
@@ -529,14 +530,25 @@ static void on_io(struct ev_loop *loop, ev_io *watcher, int events)
     http_run(self->http);
 }
 
-/* Verbs only mark connections; libmicrohttpd acts on them before the loop sleeps. */
+/* Verbs only mark connections; libmicrohttpd acts on them before the loop sleeps. It watches edges,
+ * so of what it has left to read no event tells: then the loop must not sleep. */
 static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     port_state_t *self = watcher->data;
 
-    (void)loop;
     (void)events;
     http_run(self->http);
+    if (http_timeout_ms(self->http) == 0)
+        ev_idle_start(loop, &self->more);
+    else
+        ev_idle_stop(loop, &self->more);
+}
+
+static void on_idle(struct ev_loop *loop, ev_idle *watcher, int events)
+{
+    (void)loop; /* not sleeping is all */
+    (void)watcher;
+    (void)events;
 }
 
 static void on_tick(struct ev_loop *loop, ev_timer *watcher, int events)
@@ -634,6 +646,7 @@ static status_t port_open(process_t *process, const void *arg, void **out)
     }
     ev_io_init(&self->io, on_io, http_descriptor(self->http), EV_READ);
     ev_prepare_init(&self->prepare, on_prepare);
+    ev_idle_init(&self->more, on_idle);
     ev_timer_init(&self->tick, on_tick, 1, 1);
     ev_timer_init(&self->probe, on_probe, 0.001, CLIENT_PROBE_MS * 1e-3);
     self->io.data = self->prepare.data = self->probe.data = self;
@@ -663,6 +676,7 @@ static void port_close(void *context)
 
     ev_io_stop(loop, &self->io);
     ev_prepare_stop(loop, &self->prepare);
+    ev_idle_stop(loop, &self->more);
     ev_timer_stop(loop, &self->tick);
     ev_timer_stop(loop, &self->probe);
     if (self->http)

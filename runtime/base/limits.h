@@ -1,7 +1,7 @@
 /* limits.h - every limit of the engine, in one place, with the relations between them.
  *
  * A limit says what it counts in its name. What happens at it (refuse, wait, shed) is in
- * docs/ARCHITECTURE.md; a table or queue without a limit here does not exist.
+ * docs/limits.md; a table or queue without a limit here does not exist.
  */
 #ifndef RUNTIME_BASE_LIMITS_H
 #define RUNTIME_BASE_LIMITS_H

@@ -21,12 +21,12 @@ ENDPOINT = re.compile(r"https?://[\w.\[\]:-]+:\d+")
 class Deployment:
     """Use in a `with`: entering starts it, leaving stops it and checks that nothing is left."""
 
-    def __init__(self, topology, *options):
+    def __init__(self, topology, *options, name=None):
         self.topology = topology
         self.options = options
-        self.name = f"e2e-{uuid.uuid4().hex[:8]}"
+        self.name = name or f"e2e-{uuid.uuid4().hex[:8]}"
         self.mark = f"LOCKSTEP_E2E={self.name}"
-        self.folder = tempfile.mkdtemp(prefix=self.name)
+        self.folder = tempfile.mkdtemp(prefix="e2e-")
         self.url = None
         self.said = ""
         self.shared_memory_before = shared_memory()
@@ -88,7 +88,7 @@ class Deployment:
 
     def new_shared_memory(self):
         new = shared_memory() - self.shared_memory_before
-        return sorted(name for name in new if self.name in name)
+        return sorted(name for name in new if re.search(rf"{self.name}(?!-?\d)", name))
 
     def leftovers(self):
         """What this deployment left behind; empty after a good `down`."""

@@ -40,6 +40,14 @@ class Lifecycle(unittest.TestCase):
             one_pids = {row["pid"] for row in one.ps()}
             self.assertFalse(one_pids & {row["pid"] for row in two.ps()})
 
+    def test_a_name_that_begins_with_another_is_left_alone(self):
+        with Deployment(TOPOLOGY) as one, Deployment(TOPOLOGY, name=one.name + "-2") as two:
+            one.down()
+            self.assertEqual(ask(two.url), "4 * 2 = 8.")
+            os.kill(two.pid("decode/0"), signal.SIGKILL)  # what comes back maps everything anew
+            self.assertEqual(ask(two.url), "4 * 2 = 8.")
+            one.up()
+
     def test_every_actor_is_shown_and_lives(self):
         with Deployment(TOPOLOGY) as deployment:
             rows = deployment.ps()

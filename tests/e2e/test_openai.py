@@ -1,6 +1,5 @@
 """The official OpenAI client against the default deployment: the tiny model, greedily."""
 import json
-import os
 import unittest
 import urllib.request
 
@@ -13,6 +12,7 @@ WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Get the weather",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}},
                    "required": ["city"]}}}
+RUNNING = "lockstep_requests_open"
 LOOKS_MAX = 5000  # at a metric that must change; each is a request, so it is no busy loop
 
 
@@ -198,6 +198,14 @@ class Refusals(unittest.TestCase):
         with self.assertRaises(openai.BadRequestError):
             ask("word " * 400000)
 
+    def test_a_large_body_is_read_without_waiting(self):
+        body = {"model": model, "messages": [{"role": "user", "content": "What is 4 times 2?"}]}
+        request = urllib.request.Request(deployment.url + "/v1/chat/completions",
+                                         json.dumps(body).encode() + b" " * (16 << 20),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            self.assertEqual(json.load(answer)["choices"][0]["message"]["content"], "4 * 2 = 8.")
+
     def test_what_is_no_json_is_refused(self):
         request = urllib.request.Request(deployment.url + "/v1/chat/completions", b'{"messages": [',
                                          {"Content-Type": "application/json"})
@@ -214,12 +222,11 @@ class Service(unittest.TestCase):
                 self.assertEqual(answer.status, 200)
 
     def test_a_client_that_leaves_is_aborted(self):
-        name = os.environ.get("LOCKSTEP_RUNNING_METRIC", "lockstep_requests_running")
         stream = ask("Hello", stream=True, max_tokens=20000, extra_body={"ignore_eos": True})
         next(iter(stream))
-        self.assertEqual(gauge(name), 1)
+        self.assertEqual(gauge(RUNNING), 1)
         stream.close()
-        looks = next((i for i in range(LOOKS_MAX) if gauge(name) == 0), LOOKS_MAX)
+        looks = next((i for i in range(LOOKS_MAX) if gauge(RUNNING) == 0), LOOKS_MAX)
         self.assertLess(looks, LOOKS_MAX, "still running after its client left")
         self.assertEqual(ask("What is 4 times 2?").choices[0].message.content, "4 * 2 = 8.")
 
