@@ -92,25 +92,29 @@ const char *dispatch_state_name(const dispatch_t *dispatch)
     return dispatch->type->table.state_names[dispatch->type->state(dispatch->self)];
 }
 
-static status_t settle(dispatch_t *dispatch, const envelope_t *envelope, const char *state,
-                       status_t status)
+/* Apart from settle, which runs for every message, for the sake of its buffer. */
+static void log_failure(const dispatch_t *dispatch, const envelope_t *envelope, const char *state)
 {
-    const char *name = dispatch->table->rows[envelope->id].name;
     char trail[1024] = "";
-    FILE *out;
+    FILE *out = fmemopen(trail, sizeof(trail) - 1, "w");
 
-    if (status_class(status) == CLASS_NONE)
-        return STATUS_OK;
-    dispatch->failed[envelope->id]++;
-    if (status_class(status) == CLASS_ENGINE)
-        return trail_pass(status, name, 0);
-    out = fmemopen(trail, sizeof(trail) - 1, "w");
     if (out) {
         trail_print(out);
         (void)fclose(out);
     }
-    LOG(WARN, "MESSAGE-FAILED message=%s from=%u state=%s trail:\n%s", name, envelope->from, state,
-        trail);
+    LOG(WARN, "MESSAGE-FAILED message=%s from=%u state=%s trail:\n%s",
+        dispatch->table->rows[envelope->id].name, envelope->from, state, trail);
+}
+
+static status_t settle(dispatch_t *dispatch, const envelope_t *envelope, const char *state,
+                       status_t status)
+{
+    if (status_class(status) == CLASS_NONE)
+        return STATUS_OK;
+    dispatch->failed[envelope->id]++;
+    if (status_class(status) == CLASS_ENGINE)
+        return trail_pass(status, dispatch->table->rows[envelope->id].name, 0);
+    log_failure(dispatch, envelope, state);
     return STATUS_OK;
 }
 

@@ -49,6 +49,7 @@ struct node {
     uint16_t *peer_of; /* by actor id of the roster; PEER_NONE: none */
     uint16_t *dirty;   /* indices of dirty peers */
     uint32_t dirty_count;
+    uint64_t now_us;    /* clock when it was last looked at */
     uint64_t ticked_us; /* clock at the last TICK that was queued */
     uint64_t life_us;   /* what the actor takes for the time since it began */
     bool tick_waits;
@@ -60,9 +61,12 @@ struct node {
     figures_t *own_figures; /* if the driver gave none */
 };
 
-static uint64_t now_us(const node_t *node)
+/* Reading a clock costs as much as a small handler, so it is read once for each thing that comes in
+ * and once for each message that is done; in between `now_us` holds. */
+static uint64_t look_at_clock(node_t *node)
 {
-    return node->config.driver.clock_us(node->config.driver.context);
+    node->now_us = node->config.driver.clock_us(node->config.driver.context);
+    return node->now_us;
 }
 
 static peer_t *find(const node_t *node, actor_id_t id)
@@ -106,7 +110,7 @@ static bool put_mail(node_t *node, const mail_t *mail, const uint8_t *body)
 void node_post(node_t *node, actor_id_t port, uint16_t id, const uint8_t *body, size_t size)
 {
     const mail_t mail = {
-        .arrived_us = now_us(node), .size = (uint32_t)size, .from = port, .id = id};
+        .arrived_us = look_at_clock(node), .size = (uint32_t)size, .from = port, .id = id};
 
     ASSERT(port >= PORT_FIRST && port != ACTOR_NONE);
     ASSERT(id < node->config.table->count);
@@ -130,7 +134,7 @@ static void post_runtime(node_t *node, uint16_t id, const void *body)
 
 void node_tick(node_t *node)
 {
-    uint64_t now = now_us(node), worth = now - node->ticked_us;
+    uint64_t now = look_at_clock(node), worth = now - node->ticked_us;
     runtime_tick_t tick = {.wall_ms = node->config.driver.wall_ms(node->config.driver.context)};
 
     for (uint32_t i = 0; i < node->peer_count; i++) {
@@ -208,7 +212,7 @@ static bool on_message(void *context, actor_id_t from, incarnation_t incarnation
                        uint16_t id, const uint8_t *body, size_t size)
 {
     node_t *node = context;
-    mail_t mail = {.arrived_us = now_us(node),
+    mail_t mail = {.arrived_us = node->now_us,
                    .seq = seq,
                    .size = (uint32_t)size,
                    .incarnation = incarnation,
@@ -267,13 +271,13 @@ static peer_t *admit_observer(node_t *node, actor_id_t id)
     }
     *place = (peer_t){.observer = true, .dirty = place->dirty};
     birth.digests = (stream_digests_t){0}; /* an observer knows none, and is told none */
-    stream_init(&place->stream, &birth, now_us(node));
+    stream_init(&place->stream, &birth, look_at_clock(node));
     return place;
 }
 
 static void retire_observers(node_t *node)
 {
-    uint64_t now = now_us(node);
+    uint64_t now = look_at_clock(node);
 
     for (uint32_t i = 0; i < node->peer_count; i++) {
         peer_t *peer = &node->peers[i];
@@ -305,7 +309,7 @@ void node_receive(node_t *node, const uint8_t *frame, size_t size)
         return;
     }
     acked = peer->stream.out_acked;
-    peer->heard_us = now_us(node);
+    peer->heard_us = look_at_clock(node);
     stream_receive(&peer->stream, frame, size, peer->heard_us, &events);
     if (peer->observer && peer->stream.peer_endpoint[0])
         node->config.driver.observer(node->config.driver.context, from, peer->stream.peer_endpoint);
@@ -320,7 +324,7 @@ void node_connected(node_t *node, actor_id_t id)
 
     if (!peer)
         return;
-    stream_connected(&peer->stream, now_us(node));
+    stream_connected(&peer->stream, look_at_clock(node));
     mark(node, peer);
 }
 
@@ -378,7 +382,7 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
         peer->stream.counters.dropped_down++;
         return;
     }
-    status = stream_push(&peer->stream, row, body, size, now_us(node));
+    status = stream_push(&peer->stream, row, body, size, node->now_us);
     if (status != STATUS_OK)
         node->failed = status;
     mark(node, peer);
@@ -421,7 +425,7 @@ static void show_stream(node_t *node, const peer_t *peer)
 void node_flush(node_t *node)
 {
     const node_driver_t *driver = &node->config.driver;
-    uint64_t now = now_us(node);
+    uint64_t now = look_at_clock(node);
 
     for (uint32_t i = 0; i < node->dirty_count; i++) {
         peer_t *peer = &node->peers[node->dirty[i]];
@@ -515,7 +519,7 @@ status_t node_work(node_t *node, bool *worked)
 {
     size_t size = 0;
     const mail_t *front = queue_front(&node->mailbox, &size);
-    uint64_t began = now_us(node);
+    uint64_t began = node->now_us;
     mail_t mail = {0};
     status_t status = STATUS_OK;
     peer_t *peer;
@@ -546,7 +550,7 @@ status_t node_work(node_t *node, bool *worked)
     if (status == STATUS_OK)
         dispatch_plan(&node->dispatch, &node->outbox);
     node->working = false;
-    show(node, front ? &mail : NULL, began, now_us(node));
+    show(node, front ? &mail : NULL, began, look_at_clock(node));
     if (mail.id == RUNTIME_TICK && mail.from == PORT_RUNTIME)
         retire_observers(node);
     return status != STATUS_OK ? status : node->failed;
@@ -557,7 +561,7 @@ status_t node_work(node_t *node, bool *worked)
 static status_t open_peers(node_t *node)
 {
     const roster_t *roster = node->config.roster;
-    uint64_t now = now_us(node);
+    uint64_t now = look_at_clock(node);
 
     node->peer_max = OBSERVERS_MAX;
     for (actor_id_t id = 0; id < roster->count; id++)
@@ -624,7 +628,7 @@ status_t node_open(const node_config_t *config, node_t **node_p)
     node->kind = roster_kind(config->roster, node->birth.id);
     ASSERT(node->kind == config->type->kind);
     queue_init(&node->mailbox, MAILBOX_BYTES_MAX);
-    node->ticked_us = now_us(node);
+    node->ticked_us = look_at_clock(node);
     status = open_parts(node);
     if (status == STATUS_OK)
         status = open_peers(node);

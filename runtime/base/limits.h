@@ -45,7 +45,7 @@ enum {
     FRAME_BYTES_MAX = MESSAGE_BYTES_MAX + (1 << 16), /* one frame: a batch, or one large message */
     FRAME_BATCH_BYTES = 1 << 16,     /* a frame with this much takes no further message */
     FRAME_BATCH_MESSAGES = 1024,     /* as little as one message each */
-    STREAM_CREDIT_MESSAGES = 1024,   /* unacknowledged REQUESTs of one sender at one receiver */
+    STREAM_CREDIT_MESSAGES = 4096,   /* unacknowledged REQUESTs of one sender at one receiver */
     STREAM_CREDIT_BYTES = 4 << 20,   /* of them; passed by at most one message */
     STREAM_OUT_BYTES_MAX = 64 << 20, /* all that one stream keeps unacknowledged */
     MAILBOX_BYTES_MAX = 256 << 20,   /* all that waits for dispatch at one actor */
