@@ -106,7 +106,8 @@ def has_command(name):
 class WholeDeployment(unittest.TestCase):
     def test_an_observer_sees_every_mailbox_of_a_deployment(self):
         with Deployment(TOPOLOGY) as deployment:
-            ident = next(row["id"] for row in deployment.ps() if row["name"] == "monitor/0")
+            names = [row["name"] for row in deployment.ps()]  # in the order of ids
+            ident = names.index("monitor/0")
             socket, = glob.glob(f"{deployment.folder}/**/monitor.0.ipc", recursive=True)
             with Peer(f"ipc://{socket}", ident) as peer:
                 peer.join()

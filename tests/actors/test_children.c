@@ -1,0 +1,159 @@
+/* The supervisor's process port with real processes: every way to end is reported with its
+ * cause. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "actors/supervisor/children.h"
+#include "messages/message.h"
+
+/* One actor per way to end: every child is this script, which is told its id as `lockstep actor`
+ * is. */
+enum { ENDS_CLEAN = 1, ENDS_FAILED, ENDS_CRASHED, ENDS_KILLED, ENDS_STALLED, PLACES };
+enum { RUNNING, ALL_REAPED };
+
+static const char script[] = "#!/bin/sh\n"
+                             "case $3 in\n"
+                             "1) test \"$1 $4\" = \"actor 1\" ;;\n"
+                             "2) exit 3 ;;\n"
+                             "3) kill -SEGV $$ ;;\n"
+                             "4) kill -TERM $$ ;;\n"
+                             "5) exec sleep 600 ;;\n"
+                             "esac\n";
+
+/* ---- a supervisor that starts each once and notes what became of it ---- */
+
+typedef struct {
+    uint8_t state;
+    bool spawned;
+    uint32_t reaped;
+    uint32_t stalled;
+    uint8_t cause[PLACES];
+    uint32_t code[PLACES];
+} starter_t;
+
+static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    const message_reaped_t *m = envelope->body;
+    starter_t *self = arg;
+
+    (void)outbox;
+    assert_int_equal(m->incarnation, 1);
+    self->cause[m->actor] = m->cause;
+    self->code[m->actor] = m->code;
+    if (++self->reaped == PLACES - 1)
+        self->state = ALL_REAPED;
+    return STATUS_OK;
+}
+
+static status_t on_stalled(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    const message_stalled_t *m = envelope->body;
+    message_signal_t hard = {.actor = m->actor, .incarnation = m->incarnation, .hard = 1};
+    starter_t *self = arg;
+
+    assert_int_equal(m->actor, ENDS_STALLED);
+    assert_true(m->still_ms >= 2000);
+    self->stalled++;
+    outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &hard);
+    return STATUS_OK;
+}
+
+static void plan(void *arg, outbox_t *outbox)
+{
+    starter_t *self = arg;
+
+    for (actor_id_t actor = 1; !self->spawned && actor < PLACES; actor++) {
+        message_spawn_t spawn = {.actor = actor, .incarnation = 1};
+
+        outbox_push(outbox, PORT_PROCESS, MESSAGE_spawn, &spawn);
+    }
+    self->spawned = true;
+}
+
+static uint8_t state_of(const void *self)
+{
+    return ((const starter_t *)self)->state;
+}
+
+static void test_every_way_to_end_is_reported_with_its_cause(void **state)
+{
+    static const char *const names[] = {"running", "all reaped"};
+    static const actor_rule_t rules[] = {
+        {ACTOR_STATE_ANY, MESSAGE_reaped, on_reaped, BIT(RUNNING) | BIT(ALL_REAPED)},
+        {ACTOR_STATE_ANY, MESSAGE_stalled, on_stalled, BIT(RUNNING) | BIT(ALL_REAPED)},
+    };
+    static const actor_type_t type = {.kind = ACTOR_SUPERVISOR,
+                                      .state_bytes = sizeof(starter_t),
+                                      .plan = plan,
+                                      .state = state_of,
+                                      .table = {names, 2, rules, 2, NULL, 0}};
+    static roster_t roster = {.count = PLACES};
+    static endpoints_t endpoints;
+    char prefix[64], executable[64], directory[] = "/tmp/lockstep-test-XXXXXX";
+    children_setup_t setup = {executable, directory, prefix, &roster};
+    process_config_t config = {.type = &type,
+                               .birth = {.id = 0, .incarnation = 1},
+                               .table = &message_table,
+                               .roster = &roster,
+                               .endpoints = &endpoints,
+                               .ports = {{&children_port, &setup}},
+                               .port_count = 1,
+                               .end_states = BIT(ALL_REAPED)};
+    figures_t *figures = NULL;
+    FILE *file;
+    process_t *process = NULL;
+    const starter_t *self;
+
+    (void)state;
+    (void)snprintf(prefix, sizeof(prefix), "/lockstep-test-%d-", (int)getpid());
+    for (uint32_t i = 0; i < PLACES; i++) {
+        (void)snprintf(roster.actors[i].name, ACTOR_NAME_BYTES_MAX, "%s/%u",
+                       i ? "decode" : "supervisor", i);
+        roster.actors[i].kind = i ? ACTOR_DECODE : ACTOR_SUPERVISOR;
+        roster.actors[i].leader = ACTOR_NONE;
+    }
+    assert_non_null(mkdtemp(directory));
+    (void)snprintf(executable, sizeof(executable), "%s/lockstep", directory);
+    file = fopen(executable, "w");
+    assert_non_null(file);
+    assert_int_equal(fputs(script, file) >= 0, 1);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(executable, 0700), 0);
+    /* The figures of one that runs and does nothing. */
+    assert_int_equal(figures_create(prefix, roster.actors[ENDS_STALLED].name, &figures), STATUS_OK);
+    figures_init(figures, ENDS_STALLED, 1, roster.actors[ENDS_STALLED].name);
+    assert_int_equal(endpoints_ipc(&endpoints, &roster, directory), STATUS_OK);
+    assert_int_equal(process_open(&config, &process), STATUS_OK);
+    assert_int_equal(process_run(process), STATUS_OK);
+    self = node_dispatch(process_node(process))->self;
+    assert_int_equal(self->cause[ENDS_CLEAN], EXIT_CLEAN);
+    assert_int_equal(self->cause[ENDS_FAILED], EXIT_FAILED_ITSELF);
+    assert_int_equal(self->code[ENDS_FAILED], 3);
+    assert_int_equal(self->cause[ENDS_CRASHED], EXIT_CRASHED);
+    assert_int_equal(self->code[ENDS_CRASHED], SIGSEGV);
+    assert_int_equal(self->cause[ENDS_KILLED], EXIT_KILLED_OUTSIDE);
+    assert_int_equal(self->cause[ENDS_STALLED], EXIT_KILLED_OUTSIDE); /* by whom, an actor knows */
+    assert_true(self->stalled >= 1);
+    process_close(process);
+    figures_close(figures);
+    assert_int_equal(unlink(executable), 0);
+    assert_int_equal(rmdir(directory), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_way_to_end_is_reported_with_its_cause),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
