@@ -261,15 +261,19 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
     return STATUS_OK;
 }
 
+/* The reason goes on: where prefill lost the attempt just as it was handed over, the gateway must
+ * hear LOST, or it would take an ABORTED for its client's. */
 static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     decode_t *self = arg;
     const message_abort_t *m = envelope->body;
     attempt_t *attempt = decode_find(self, m->request, m->attempt);
 
+    if (m->reason >= END_REASON_COUNT)
+        return FAIL(STATUS_UNEXPECTED, "ABORT for reason %u, which is none", m->reason);
     if (envelope->from != attempt->prefill && envelope->from != attempt->gateway)
         return FAIL(STATUS_UNEXPECTED, "ABORT from %u, which did not open it", envelope->from);
-    decode_end(self, attempt, END_ABORTED, "", outbox);
+    decode_end(self, attempt, (end_reason_t)m->reason, "", outbox);
     return STATUS_OK;
 }
 

@@ -209,9 +209,11 @@ static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox
     const message_abort_t *m = envelope->body;
     attempt_t *attempt = prefill_find(self, m->request, m->attempt);
 
+    if (m->reason >= END_REASON_COUNT)
+        return FAIL(STATUS_UNEXPECTED, "ABORT for reason %u, which is none", m->reason);
     if (envelope->from != attempt->gateway)
         return FAIL(STATUS_UNEXPECTED, "ABORT from %u, which did not open it", envelope->from);
-    prefill_end(self, attempt, END_ABORTED, "", true, outbox);
+    prefill_end(self, attempt, (end_reason_t)m->reason, "", true, outbox);
     return STATUS_OK;
 }
 

@@ -264,6 +264,24 @@ static void test_a_rank_with_other_weights_is_not_taken(void **state)
     assert_memory_equal(joined->reason.data, "weights digest: the group has 1, the rank 8", 43);
 }
 
+/* Prefill's group reforms while RUNNING is on its way to it. */
+static void test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost(void **state)
+{
+    peers_t *peers = *state;
+    message_abort_t abort = {PEERS_REQUEST, 1, END_LOST};
+
+    request(peers, PEERS_REQUEST, 9);
+    while (peers->tokens == 0)
+        assert_true(peers_next(peers));
+    scene_send(peers->scene, peers->prefill, MESSAGE_abort, &abort);
+    assert_int_equal(
+        ((const message_end_t *)scene_take(peers->scene, peers->gateway, MESSAGE_end))->reason,
+        END_LOST);
+    peers_listen(peers);
+    peers_run(peers);
+    expect_all_free(peers);
+}
+
 /* ---- whatever goes wrong, at any instant ------------------------------------------------------ */
 
 typedef enum { ABORT, KILL_PREFILL, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, FAULTS } fault_t;
@@ -347,6 +365,7 @@ int main(void)
         ALONE(test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed),
         ALONE(test_messages_of_an_old_epoch_are_let_fall),
         ALONE(test_a_rank_with_other_weights_is_not_taken),
+        ALONE(test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost),
         cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
