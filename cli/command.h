@@ -19,6 +19,8 @@ enum {
     C(up, "FILE [--port N] [--name NAME] [--detach]", "start a deployment and say when it is ready") \
     C(down, "[NAME]", "stop a deployment, until nothing of it is left")                            \
     C(ps, "[NAME] [--json]", "show every actor: state, mailbox, progress")                         \
+    C(chat, "[NAME | --url URL] [--tools FILE] [--system TEXT] [--thinking]",                      \
+      "talk to a deployment, or to any OpenAI-compatible server")                                  \
     C(actor, "DIRECTORY ID INCARNATION", "one actor of a deployment; a supervisor calls this")     \
     C(run, "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N]", \
       "answer one prompt in this process, without actors")                                         \

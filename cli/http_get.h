@@ -10,10 +10,4 @@
 unsigned http_get(uint16_t port, const char *path, const char *body, unsigned timeout_ms,
                   char *answer, size_t size);
 
-/* The same for an answer that comes in pieces: `line` is called for each "data: " line of the
- * stream, without that beginning; it returns 0 to go on, else the connection is closed. */
-unsigned http_stream(uint16_t port, const char *path, const char *body,
-                     int (*line)(void *context, const char *data), void *context, char *answer,
-                     size_t size);
-
 #endif
