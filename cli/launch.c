@@ -130,6 +130,24 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
     }
 }
 
+/* The port of its last life first: clients know it, also where any free one was asked for. */
+static void set_up_gateway(launch_t *self)
+{
+    uint16_t instance = self->actor->instance, port = rundir_port(self->rundir, instance);
+    const char *given = instance == 0 ? getenv("LOCKSTEP_PORT") : NULL;
+    char leaf[32];
+
+    if (!port && given)
+        port = (uint16_t)strtoul(given, NULL, 10);
+    snprintf(leaf, sizeof(leaf), "gateway-%u", instance);
+    rundir_file(self->rundir, leaf, self->port_file);
+    self->client = (client_setup_t){.topology = &self->deployment->topology,
+                                    .gateway = instance,
+                                    .port_given = port || given,
+                                    .port = port,
+                                    .port_file = self->port_file};
+}
+
 static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_config_t *config)
 {
     port_t *port = &config->ports[0];
@@ -143,20 +161,10 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
         *port = (port_t){&children_port, &self->children};
         config->end_states = BIT(STATE_SUPERVISOR_STOPPED);
         break;
-    case TOPOLOGY_GATEWAY: {
-        char leaf[32];
-        const char *given = getenv("LOCKSTEP_PORT");
-
-        snprintf(leaf, sizeof(leaf), "gateway-%u", self->actor->instance);
-        rundir_file(self->rundir, leaf, self->port_file);
-        self->client = (client_setup_t){.topology = &self->deployment->topology,
-                                        .gateway = self->actor->instance,
-                                        .port_given = given && self->actor->instance == 0,
-                                        .port = given ? (uint16_t)strtoul(given, NULL, 10) : 0,
-                                        .port_file = self->port_file};
+    case TOPOLOGY_GATEWAY:
+        set_up_gateway(self);
         *port = (port_t){&client_port, &self->client};
         break;
-    }
     case TOPOLOGY_PREFILL:
     case TOPOLOGY_DECODE:
         set_up_leader(self);

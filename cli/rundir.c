@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/random.h"
+
 enum { FILE_BYTES = RUNDIR_PATH_BYTES + 32, DEPLOYMENTS_MAX = 16 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -33,6 +35,16 @@ static bool is_name(const char *name)
     return length > 0 && length < 32 && !name[length] && name[0] != '.';
 }
 
+/* Shared memory is the machine's, the directory may be anywhere: two of one name are two prefixes. */
+static uint32_t digest_of(const char *path)
+{
+    uint64_t digest = getuid();
+
+    for (; *path; path++)
+        digest = random_mix(digest ^ (unsigned char)*path);
+    return (uint32_t)digest;
+}
+
 status_t rundir_name(const char *name, rundir_t *rundir)
 {
     char root[RUNDIR_PATH_BYTES];
@@ -44,11 +56,11 @@ status_t rundir_name(const char *name, rundir_t *rundir)
                     name);
     TRY(root_path(root));
     snprintf(rundir->name, sizeof(rundir->name), "%s", name);
-    snprintf(rundir->shm_prefix, sizeof(rundir->shm_prefix), "/lockstep-%u-%s-", (unsigned)getuid(),
-             name);
     if (snprintf(rundir->path, sizeof(rundir->path), "%s/%s", root, name) >= RUNDIR_PATH_BYTES)
         return FAIL(STATUS_TOO_LARGE, "the path %s/%s is too long for the sockets in it", root,
                     name);
+    snprintf(rundir->shm_prefix, sizeof(rundir->shm_prefix),
+             "/lockstep-%08x:%s:", digest_of(rundir->path), name);
     return STATUS_OK;
 }
 

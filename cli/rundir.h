@@ -7,8 +7,9 @@
  *     gateway-0    the port that gateway 0 listens on, as text
  *     *.ipc        sockets
  *
- * Shared memory of a deployment is named "/lockstep-UID-NAME-...". A directory whose lock nobody
- * holds is what a killed run left; rundir_open clears it, files and shared memory.
+ * Shared memory of a deployment is named "/lockstep-DIGEST:NAME:...", of user and path; no name has a
+ * ':', so none begins another's. A directory whose lock nobody holds is what a killed run left;
+ * rundir_open clears it, files and shared memory.
  */
 #ifndef CLI_RUNDIR_H
 #define CLI_RUNDIR_H
@@ -23,7 +24,7 @@ enum { RUNDIR_PATH_BYTES = 80, RUNDIR_PREFIX_BYTES = 64 };
 typedef struct {
     char name[NAME_BYTES_MAX];
     char path[RUNDIR_PATH_BYTES];         /* short: it stands in the names of sockets */
-    char shm_prefix[RUNDIR_PREFIX_BYTES]; /* "/lockstep-UID-NAME-" */
+    char shm_prefix[RUNDIR_PREFIX_BYTES]; /* "/lockstep-DIGEST:NAME:" */
     int lock;                             /* descriptor; -1: not held here */
 } rundir_t;
 

@@ -75,11 +75,12 @@ typedef enum {
     END_STOPPED, /* a stop string was met at the gateway */
     END_ABORTED, /* the client left */
     END_DEADLINE,
-    END_LOST,       /* a part of the deployment died or lost it: the gateway replays */
-    END_RETRACTED,  /* decode pages ran out: the gateway replays */
-    END_POISONED,   /* it took its group down twice while alone */
-    END_OVERLOADED, /* not admitted */
-    END_REFUSED,    /* cannot be served as it is: `detail` says why */
+    END_LOST,        /* a part of the deployment died or lost it: the gateway replays */
+    END_RETRACTED,   /* decode pages ran out: the gateway replays */
+    END_POISONED,    /* it took its group down twice while alone */
+    END_OVERLOADED,  /* not admitted */
+    END_REFUSED,     /* cannot be served as it is: `detail` says why */
+    END_UNAVAILABLE, /* no instance was ready for as long as the gateway waits */
     END_REASON_COUNT
 } end_reason_t;
 

@@ -18,7 +18,8 @@
  * G3  every admitted request gets exactly one CLIENT_END, after its last token.
  * G4  attempts only grow; messages of an earlier one meet NONE.
  * G5  the store has room for every live request's longest answer: an append never fails.
- * G6  an admitted request is never refused for load: only its first attempt may be.
+ * G6  an admitted request is never refused for load: only its first attempt may be. While no
+ *     instance is ready it waits, GATEWAY_PATIENCE_MS if it is new, and without end as a replay.
  */
 #include "actors/gateway/gateway.h"
 
@@ -56,7 +57,8 @@ typedef struct {
     actor_id_t decode;
     actor_id_t transfer;
     uint64_t deadline_ms; /* 0: none */
-    uint64_t retry_ms;    /* QUEUED: not before this */
+    uint64_t came_ms;
+    uint64_t retry_ms; /* QUEUED: not before this */
     uint64_t salt;
     record_seniority_t seniority;
     record_sampling_t sampling; /* views are set to the arrays below when it is sent */
@@ -189,7 +191,7 @@ static void push_client_end(outbox_t *outbox, uint64_t client, uint8_t reason, u
         .reason = reason,
         .token_count = token_count,
         .cached_tokens = cached_tokens,
-        .retry_ms = reason == END_OVERLOADED ? GATEWAY_RETRY_MS : 0,
+        .retry_ms = reason == END_OVERLOADED || reason == END_UNAVAILABLE ? GATEWAY_RETRY_MS : 0,
         .detail = {detail, (uint32_t)strlen(detail)},
     };
 
@@ -232,9 +234,9 @@ static void push_abort(const request_t *request, uint8_t reason, outbox_t *outbo
 }
 
 /* Nothing was opened, so the same attempt may ask for a route again, in a while. */
-static void ask_again(gateway_t *self, request_t *request)
+static void ask_again(gateway_t *self, request_t *request, uint64_t wait_ms)
 {
-    request->retry_ms = self->now_ms + GATEWAY_RETRY_MS;
+    request->retry_ms = self->now_ms + wait_ms;
     attempt_become(self, request, QUEUED);
 }
 
@@ -308,7 +310,8 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
     }
     request = &requests_of(self)[self->free_first];
     self->free_first = request->next;
-    *request = (request_t){.client = m->client, .attempt = 1, .salt = m->salt};
+    *request =
+        (request_t){.client = m->client, .attempt = 1, .salt = m->salt, .came_ms = self->now_ms};
     request->request = (uint64_t)self->id << 52 | (uint64_t)(self->incarnation & 0xfff) << 40 |
                        (++self->counter & 0xffffffffff);
     request->seniority = (record_seniority_t){self->wall_ms, self->id, self->counter};
@@ -357,7 +360,6 @@ static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbo
     gateway_t *self = arg;
     const message_routed_t *m = envelope->body;
     request_t *request = request_of(self, m->request);
-    bool first = request->attempt == 1;
 
     if (m->outcome == ROUTE_OK) {
         request->prefill = m->prefill;
@@ -366,13 +368,13 @@ static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbo
         attempt_become(self, request, READY);
     } else if (m->outcome == ROUTE_TOO_LARGE) {
         finish(self, request, END_REFUSED, "it needs more pages than an instance has", outbox);
-    } else if (first) {
+    } else if (m->outcome == ROUTE_NO_INSTANCE) {
+        ask_again(self, request, GATEWAY_AGAIN_MS);
+    } else if (request->attempt == 1) {
         self->counts.overloaded++;
-        finish(self, request, END_OVERLOADED,
-               m->outcome == ROUTE_OVERLOADED ? "all instances are full" : "no instance is ready",
-               outbox);
+        finish(self, request, END_OVERLOADED, "all instances are full", outbox);
     } else {
-        ask_again(self, request);
+        ask_again(self, request, GATEWAY_RETRY_MS);
     }
     return STATUS_OK;
 }
@@ -384,7 +386,7 @@ static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
     request_t *request = request_of(self, m->request);
 
     (void)outbox;
-    ask_again(self, request);
+    ask_again(self, request, GATEWAY_RETRY_MS);
     return STATUS_OK;
 }
 
@@ -544,10 +546,16 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
     self->now_ms = m->now_ms;
     self->wall_ms = m->wall_ms;
     for (uint32_t i = 0; i < self->request_max; i++) {
-        if (all[i].state == NONE || !all[i].deadline_ms || all[i].deadline_ms > self->now_ms)
-            continue;
-        push_abort(&all[i], END_DEADLINE, outbox);
-        finish(self, &all[i], END_DEADLINE, "the deadline has passed", outbox);
+        request_t *request = &all[i];
+
+        if (request->state != NONE && request->deadline_ms &&
+            request->deadline_ms <= self->now_ms) {
+            push_abort(request, END_DEADLINE, outbox);
+            finish(self, request, END_DEADLINE, "the deadline has passed", outbox);
+        } else if (request->state == QUEUED && request->attempt == 1 &&
+                   request->came_ms + GATEWAY_PATIENCE_MS <= self->now_ms) {
+            finish(self, request, END_UNAVAILABLE, "no instance is ready", outbox);
+        }
     }
     return STATUS_OK;
 }
@@ -628,7 +636,8 @@ static void plan(void *arg, outbox_t *outbox)
     for (uint32_t i = self->ready.first, next; i != NIL; i = next) {
         next = all[i].next;
         if (!outbox_is_up(outbox, all[i].prefill) || !outbox_is_up(outbox, all[i].decode))
-            ask_again(self, &all[i]); /* nobody would tell of the end of who is not known here */
+            ask_again(self, &all[i],
+                      GATEWAY_AGAIN_MS); /* nobody would tell of the end of who is not known here */
         else if (outbox_may_send(outbox, all[i].prefill, MESSAGE_submit))
             push_submit(self, &all[i], outbox);
     }

@@ -15,7 +15,9 @@ enum {
         8 << 20, /* prompt and answer tokens of all requests, unless two contexts need more */
     GATEWAY_CHARGES_MAX = 2, /* so many faults while alone end a request as poisoned */
     GATEWAY_RETRY_MS =
-        1000, /* what an overloaded client is told, and how long a replay waits for a route */
+        1000, /* what an overloaded client is told, and how long a replay waits for room */
+    GATEWAY_AGAIN_MS = 100,     /* between two questions for an instance while none is ready */
+    GATEWAY_PATIENCE_MS = 15000 /* a new request waits so long for one: longer than a stall lives */
 };
 
 extern const actor_type_t gateway_type;

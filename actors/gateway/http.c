@@ -252,7 +252,7 @@ static status_t start_daemon(http_t *http, const char *address, uint16_t port,
         MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         http, MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+        (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_END);
     if (!http->daemon)
         return FAIL(STATUS_IO, "cannot listen on %s:%u: %s", address, port, strerror(errno));
     if (epoll_ctl(http->epoll, EPOLL_CTL_ADD,

@@ -7,8 +7,8 @@ static const double bounds[METRICS_BUCKETS] = {0.001, 0.002, 0.005, 0.01, 0.02, 
                                                0.5,   1,     2,     5,    10,   30,   60,  240};
 
 static const char *const reasons[END_REASON_COUNT] = {
-    "stop", "length",    "stop_string", "aborted",    "deadline",
-    "lost", "retracted", "poisoned",    "overloaded", "refused"};
+    "stop",      "length",   "stop_string", "aborted", "deadline",   "lost",
+    "retracted", "poisoned", "overloaded",  "refused", "unavailable"};
 
 static void put(text_buffer_t *out, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -50,7 +50,7 @@ struct world {
     sim_t *sim;
     sim_devices_t *devices;
     world_client_t *clients;
-    uint32_t open_clients; /* not ended */
+    uint32_t open_clients;  /* not ended */
     uint64_t faults_end_us; /* a stall lasts so long, a cut too */
     job_t *jobs;
     bool stalled[ACTORS_MAX];
@@ -313,7 +313,7 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
 {
     if (client->ended) {
         world_violate(world, "client: %llu got a second end", (unsigned long long)client->id);
-    } else if (m->reason == END_OVERLOADED) {
+    } else if (m->reason == END_OVERLOADED || m->reason == END_UNAVAILABLE) {
         if (client->received)
             world_violate(world, "client: %llu was admitted, then told it is too much",
                           (unsigned long long)client->id);

@@ -266,8 +266,27 @@ static void test_first_attempt_may_be_overloaded_but_a_replay_waits(void **state
     routed.outcome = ROUTE_NO_INSTANCE;
     scene_send(scene, scheduler(scene), MESSAGE_routed, &routed);
     scene_expect_nothing(scene);
-    scene_tick(scene, 50 + GATEWAY_RETRY_MS);
+    scene_tick(scene, 50 + GATEWAY_AGAIN_MS);
     scene_take(scene, scheduler(scene), MESSAGE_route);
+}
+
+/* A group that comes back within seconds costs its clients seconds, not an error. */
+static void test_new_request_waits_for_an_instance_but_not_for_ever(void **state)
+{
+    scene_t *scene = *state;
+    message_routed_t routed = {.attempt = 1, .outcome = ROUTE_NO_INSTANCE};
+
+    ask(scene, 1, 8, 0);
+    for (uint64_t ms = 0; ms < GATEWAY_PATIENCE_MS; ms += GATEWAY_AGAIN_MS) {
+        const message_route_t *route = scene_take(scene, scheduler(scene), MESSAGE_route);
+
+        routed.request = route->request;
+        scene_send(scene, scheduler(scene), MESSAGE_routed, &routed);
+        scene_expect_nothing(scene);
+        scene_tick(scene, 50 + ms + GATEWAY_AGAIN_MS);
+    }
+    expect_client_end(scene, 1, END_UNAVAILABLE, 0);
+    scene_expect_nothing(scene);
 }
 
 static void test_what_does_not_fit_is_refused_and_says_why(void **state)
@@ -293,7 +312,7 @@ static void test_nothing_is_submitted_for_who_is_not_known_here(void **state)
     ask(scene, 7, 8, 0);
     answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
     scene_expect_nothing(scene);
-    scene_tick(scene, 50 + GATEWAY_RETRY_MS);
+    scene_tick(scene, 50 + GATEWAY_AGAIN_MS);
     answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 1);
     assert_int_equal(
         ((const message_submit_t *)scene_take(scene, prefill(scene, 1), MESSAGE_submit))->attempt,
@@ -342,6 +361,7 @@ int main(void)
         SCENE_TEST(test_abort_before_and_after_submission),
         SCENE_TEST(test_second_charge_ends_it_as_poisoned),
         SCENE_TEST(test_first_attempt_may_be_overloaded_but_a_replay_waits),
+        SCENE_TEST(test_new_request_waits_for_an_instance_but_not_for_ever),
         SCENE_TEST(test_what_does_not_fit_is_refused_and_says_why),
         SCENE_TEST(test_nothing_is_submitted_for_who_is_not_known_here),
         SCENE_TEST(test_deadline_aborts),

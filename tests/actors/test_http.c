@@ -251,6 +251,17 @@ static void test_closing_ends_what_waits(void **state)
     assert_int_equal(http_open("127.0.0.1", 0, 16, &handlers, world, &world->http), STATUS_OK);
 }
 
+/* Else two deployments of one user would share a port, and each get some of the other's clients. */
+static void test_port_is_taken_once(void **state)
+{
+    world_t *world = *state;
+    static const http_handlers_t handlers = {on_request, on_more, on_done};
+    http_t *other;
+
+    assert_int_equal(http_open("127.0.0.1", http_port(world->http), 16, &handlers, world, &other),
+                     STATUS_IO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +277,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_body_over_the_limit_is_refused_with_413, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_closing_ends_what_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_port_is_taken_once, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
