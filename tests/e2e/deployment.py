@@ -11,10 +11,13 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
+import urllib.request
 import uuid
 
 BUILD = os.environ.get("LOCKSTEP_BUILD", "build/release")
 LOCKSTEP = os.path.join(BUILD, "lockstep")
+WAIT_SECONDS = 60  # for what must come; nothing waits that long unless it is broken
 ENDPOINT = re.compile(r"https?://[\w.\[\]:-]+:\d+")
 
 
@@ -69,6 +72,28 @@ class Deployment:
 
     def pid(self, actor):
         return next(row["pid"] for row in self.ps() if row["name"] == actor)
+
+    def log(self):
+        """The lines of all its processes."""
+        with open(os.path.join(self.folder, "lockstep", self.name, "log"), encoding="utf-8") as file:
+            return file.read()
+
+    def await_new_life(self, actor, pid):
+        """Until another process than `pid` is this actor, by looking at `ps` again and again."""
+        end = time.monotonic() + WAIT_SECONDS
+        while self.pid(actor) in (pid, 0):
+            assert time.monotonic() < end, f"{actor} did not come back\n{self.log()[-4000:]}"
+
+    def await_ready(self):
+        """Until the gateway listens and says so; each look is a process, so it is no busy loop."""
+        end = time.monotonic() + WAIT_SECONDS
+        while True:
+            self.ps()
+            try:
+                with urllib.request.urlopen(self.url + "/ready", timeout=WAIT_SECONDS):
+                    return
+            except OSError:
+                assert time.monotonic() < end, f"not ready again\n{self.log()[-4000:]}"
 
     def processes(self):
         """Every living process that carries the mark, as {pid: command line}."""

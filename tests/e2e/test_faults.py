@@ -1,0 +1,118 @@
+"""Every process of a deployment is killed while it answers: named, healed, and no answer changes."""
+import http.client
+import json
+import os
+import signal
+import threading
+import unittest
+import urllib.request
+
+from deployment import Deployment
+
+TOPOLOGY = "topology/examples/default.yaml"
+CLIENTS = 4
+QUESTIONS = ("What is 4 times 2?", "Count from 16 to 40.", "What is Lockstep?",
+             "Repeat after me: red, green, blue, red, green, blue.")
+# These die by SIGSTOP, all at once: one of each kind that others wait for.
+STOPPED = ("decode/0/rank/0", "scheduler/0", "transfer/0")
+
+
+def ask(url, question, on_token=None):
+    """Streams one answer and returns its text; whatever goes wrong is raised."""
+    body = {"model": "tiny", "stream": True, "messages": [{"role": "user", "content": question}]}
+    request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    text, finish = "", None
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        for line in answer:
+            if not line.startswith(b"data: {"):
+                continue
+            event = json.loads(line[6:])
+            if "error" in event:
+                raise http.client.HTTPException(event["error"]["message"])
+            choice = event["choices"][0]
+            text += choice["delta"].get("content") or ""
+            finish = choice["finish_reason"] or finish
+            if on_token and text:
+                on_token()
+    if finish is None:
+        raise http.client.HTTPException("the stream broke off")
+    return text, finish
+
+
+class Load:
+    """Clients that ask again and again; each answer is held to what was said alone."""
+
+    def __init__(self, url, alone):
+        self.url, self.alone = url, alone
+        self.begun, self.enough = threading.Event(), threading.Event()
+        self.answered, self.wrong, self.failed = 0, [], []
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(CLIENTS)]
+
+    def run(self, turn):
+        while not self.enough.is_set():
+            question = QUESTIONS[turn % len(QUESTIONS)]
+            turn += 1
+            try:
+                said = ask(self.url, question, self.begun.set)
+            except (OSError, http.client.HTTPException) as error:
+                self.failed.append(f"{question}: {error!r}")
+                return
+            self.answered += 1
+            if said != self.alone[question]:
+                self.wrong.append((question, said))
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        assert self.begun.wait(60), self.failed
+        return self
+
+    def __exit__(self, *error):
+        self.enough.set()
+        for thread in self.threads:
+            thread.join()
+
+
+class Faults(unittest.TestCase):
+    def test_each_process_may_die_while_it_works(self):
+        with Deployment(TOPOLOGY) as deployment:
+            alone = {question: ask(deployment.url, question) for question in QUESTIONS}
+            for victim in deployment.ps():
+                if victim["name"] != "supervisor/0":
+                    with self.subTest(killed=victim["name"]):
+                        self.kill(deployment, victim["name"], alone)
+            said = deployment.log()
+            for sign in ("crashed", "failed code", "DEGRADED", "TOKEN-DIFFERS", "POISONED"):
+                self.assertNotIn(sign, said)
+
+    def kill(self, deployment, victim, alone):
+        pid = deployment.pid(victim)
+        with Load(deployment.url, alone) as load:
+            os.kill(pid, signal.SIGKILL)
+            deployment.await_new_life(victim, pid)
+            deployment.await_ready()
+            self.assertEqual({question: ask(deployment.url, question) for question in QUESTIONS},
+                             alone)
+        self.assertEqual(load.wrong, [])
+        if victim != "gateway/0":  # whose own connections end with it
+            self.assertEqual(load.failed, [])
+            self.assertGreaterEqual(load.answered, CLIENTS)
+        self.assertIn(f"SUPERVISOR-EXITED actor={victim} incarnation=", deployment.log())
+
+    def test_what_stands_still_is_killed_and_comes_back(self):
+        with Deployment(TOPOLOGY) as deployment:
+            alone = {question: ask(deployment.url, question) for question in QUESTIONS}
+            pids = {name: deployment.pid(name) for name in STOPPED}
+            with Load(deployment.url, alone) as load:
+                for pid in pids.values():
+                    os.kill(pid, signal.SIGSTOP)
+                for name, pid in pids.items():
+                    deployment.await_new_life(name, pid)
+            self.assertEqual((load.wrong, load.failed), ([], []))
+            for name in STOPPED:
+                self.assertIn(f"SUPERVISOR-KILL actor={name} incarnation=", deployment.log())
+
+
+if __name__ == "__main__":
+    unittest.main()
