@@ -158,6 +158,17 @@ static void read_log(const rundir_t *rundir, char text[LOG_TAIL_BYTES + 1])
     fclose(file);
 }
 
+/* An actor that ended itself, or crashed, before all were ready once: no second life would do better. */
+static bool says_failure(const char *log)
+{
+    static const char *const signs[] = {" failed code=", " crashed code=", "SUPERVISOR-DEGRADED"};
+
+    for (size_t i = 0; i < COUNT_OF(signs); i++)
+        if (strstr(log, signs[i]))
+            return true;
+    return false;
+}
+
 /* Prints the lines of the log that say what went wrong. */
 static void print_errors(const char *log)
 {
@@ -194,7 +205,7 @@ static start_t wait_until_ready(const rundir_t *rundir, const topology_t *topolo
             return STARTED;
         }
         read_log(rundir, log);
-        if (waitpid(supervisor, NULL, WNOHANG) != 0 || strstr(log, "SUPERVISOR-DEGRADED")) {
+        if (waitpid(supervisor, NULL, WNOHANG) != 0 || says_failure(log)) {
             fprintf(stderr, "%slockstep up: %s did not come up:\n", terminal ? "\n" : "",
                     rundir->name);
             print_errors(log);

@@ -75,7 +75,8 @@ class Deployment:
 
     def log(self):
         """The lines of all its processes."""
-        with open(os.path.join(self.folder, "lockstep", self.name, "log"), encoding="utf-8") as file:
+        path = os.path.join(self.folder, "lockstep", self.name, "log")
+        with open(path, encoding="utf-8") as file:
             return file.read()
 
     def await_new_life(self, actor, pid):

@@ -1,4 +1,4 @@
-"""Every process of a deployment is killed while it answers: named, healed, and no answer changes."""
+"""Every process is killed while it answers: it is named, comes back, and no answer changes."""
 import http.client
 import json
 import os

@@ -82,7 +82,8 @@ class Lifecycle(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "lost.yaml")
             with open(path, "w", encoding="utf-8") as file:
-                file.write("lockstep: 1\nmodel: no/such/model\nprefill: [{tp: 1}]\ndecode: [{tp: 1}]\n")
+                file.write("lockstep: 1\nmodel: no/such/model\n"
+                           "prefill: [{tp: 1}]\ndecode: [{tp: 1}]\n")
             run = lockstep("up", path)
             self.assertEqual(run.returncode, EXIT_BAD_FILE)
             self.assertIn("no/such/model", run.stdout + run.stderr)
