@@ -21,6 +21,7 @@ enum {
     C(ps, "[NAME] [--json]", "show every actor: state, mailbox, progress")                         \
     C(chat, "[NAME | --url URL] [--tools FILE] [--system TEXT] [--thinking]",                      \
       "talk to a deployment, or to any OpenAI-compatible server")                                  \
+    C(abort, "[NAME] ID", "end one request, by the id of its answer")                             \
     C(actor, "DIRECTORY ID INCARNATION", "one actor of a deployment; a supervisor calls this")     \
     C(run, "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N]", \
       "answer one prompt in this process, without actors")                                         \

@@ -130,7 +130,8 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
     }
 }
 
-/* The port of its last life first: clients know it, also where any free one was asked for. */
+/* The ports of its last life first: clients know them, also where any free one was asked for. With
+ * `up --port` the admin port is any free one. */
 static void set_up_gateway(launch_t *self)
 {
     uint16_t instance = self->actor->instance, port = rundir_port(self->rundir, instance);
@@ -145,6 +146,7 @@ static void set_up_gateway(launch_t *self)
                                     .gateway = instance,
                                     .port_given = port || given,
                                     .port = port,
+                                    .admin_port = rundir_admin_port(self->rundir, instance),
                                     .port_file = self->port_file};
 }
 

@@ -254,19 +254,30 @@ status_t rundir_deployment_read(const rundir_t *rundir, deployment_t **out)
     return STATUS_OK;
 }
 
-uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway)
+/* Line `which` of the file that a gateway writes when it listens. */
+static uint16_t read_port(const rundir_t *rundir, uint16_t gateway, unsigned which)
 {
     char leaf[32], path[FILE_BYTES];
-    unsigned port = 0;
+    unsigned ports[2] = {0, 0};
     FILE *file;
+    int count;
 
     snprintf(leaf, sizeof(leaf), "gateway-%u", gateway);
     rundir_file(rundir, leaf, path);
     file = fopen(path, "r");
     if (!file)
         return 0;
-    if (fscanf(file, "%u", &port) != 1 || port > UINT16_MAX)
-        port = 0;
+    count = fscanf(file, "%u %u", &ports[0], &ports[1]);
     fclose(file);
-    return (uint16_t)port;
+    return count == 2 && ports[which] <= UINT16_MAX ? (uint16_t)ports[which] : 0;
+}
+
+uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway)
+{
+    return read_port(rundir, gateway, 0);
+}
+
+uint16_t rundir_admin_port(const rundir_t *rundir, uint16_t gateway)
+{
+    return read_port(rundir, gateway, 1);
 }

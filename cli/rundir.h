@@ -4,7 +4,7 @@
  *     lock         held (flock) by the supervisor as long as it lives; its pid as text
  *     topology     the parsed deployment_t as a block of bytes: what every process starts from
  *     log          lines of all processes
- *     gateway-0    the port that gateway 0 listens on, as text
+ *     gateway-0    the ports that gateway 0 listens on, for clients and for operators, as text
  *     *.ipc        sockets
  *
  * Shared memory of a deployment is named "/lockstep-DIGEST:NAME:...", of user and path; no name has a
@@ -50,6 +50,7 @@ MUST_USE status_t rundir_deployment_read(const rundir_t *rundir, deployment_t **
 
 /* The port of a gateway; 0 until it listens. */
 uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway);
+uint16_t rundir_admin_port(const rundir_t *rundir, uint16_t gateway);
 /* "DIRECTORY/LEAF" into `path` of RUNDIR_PATH_BYTES + 32. */
 void rundir_file(const rundir_t *rundir, const char *leaf, char *path);
 

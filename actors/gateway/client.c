@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "actors/gateway/http.h"
+#include "actors/gateway/admin.h"
+#include "actors/gateway/http_loop.h"
 #include "actors/gateway/metrics.h"
 #include "actors/gateway/reply.h"
 #include "model/chat.h"
@@ -31,6 +32,7 @@ typedef struct {
     size_t sent; /* bytes of reply.out that are in the stream */
     bool streaming;
     bool abort_said;
+    bool by_operator; /* it ends because somebody said so at the admin listener */
     bool ended;
     uint8_t reason;
     uint32_t cached_tokens;
@@ -39,6 +41,7 @@ typedef struct {
     uint32_t token_first;
     uint32_t token_count;
     uint32_t token_room;
+    uint32_t received; /* tokens that came, sent or not */
     double came_at;
     double told_at; /* last delivery of tokens */
 } client_t;
@@ -47,10 +50,8 @@ typedef struct {
     process_t *process;
     const topology_t *topology;
     http_t *http;
-    ev_io io;
-    ev_prepare prepare;
-    ev_idle more; /* runs while libmicrohttpd has read less than there is */
-    ev_timer tick;
+    http_loop_t running;
+    admin_t *admin;
     ev_timer probe;
     tokenizer_t *tokenizer;
     chat_blocks_t blocks;
@@ -235,6 +236,7 @@ static void on_client_tokens(port_state_t *self, const message_client_tokens_t *
     metrics_observe(client->told_at > 0 ? &self->metrics.next_token : &self->metrics.first_token,
                     now(self) - (client->told_at > 0 ? client->told_at : client->came_at));
     client->told_at = now(self);
+    client->received += m->tokens.count;
     self->metrics.completion_tokens += m->tokens.count;
     if (client->parameters.stream)
         client_begin_stream(client);
@@ -274,6 +276,8 @@ static void on_client_end(port_state_t *self, const message_client_end_t *m)
     client->cached_tokens = m->cached_tokens;
     snprintf(client->detail, sizeof(client->detail), "%.*s", (int)m->detail.count,
              m->detail.count ? m->detail.data : "");
+    if (client->by_operator && m->reason == END_ABORTED)
+        snprintf(client->detail, sizeof(client->detail), "ended by the operator");
     self->metrics.prompt_tokens += client->reply.facts.prompt_tokens;
     self->metrics.cached_tokens += m->cached_tokens;
     metrics_observe(&self->metrics.whole, now(self) - client->came_at);
@@ -473,6 +477,23 @@ static void answer_metrics(port_state_t *self, http_exchange_t *exchange)
     text_buffer_fini(&out);
 }
 
+/* What clients and operators may ask. */
+static bool answer_get(void *context, http_exchange_t *exchange, const char *path)
+{
+    port_state_t *self = context;
+
+    if (strcmp(path, "/health") == 0)
+        answer_text(exchange, 200, "application/json", "{\"status\": \"alive\"}");
+    else if (strcmp(path, "/ready") == 0)
+        answer_text(exchange, self->ready ? 200 : 503, "application/json",
+                    self->ready ? "{\"status\": \"ready\"}" : "{\"status\": \"starting\"}");
+    else if (strcmp(path, "/metrics") == 0)
+        answer_metrics(self, exchange);
+    else
+        return false;
+    return true;
+}
+
 static void on_request(void *context, http_exchange_t *exchange, const char *method,
                        const char *path, const char *body, size_t bytes)
 {
@@ -486,14 +507,7 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
         answer_completion(self, exchange, false, body, bytes);
     } else if (get && strcmp(path, "/v1/models") == 0) {
         answer_models(self, exchange);
-    } else if (get && strcmp(path, "/health") == 0) {
-        answer_text(exchange, 200, "application/json", "{\"status\": \"alive\"}");
-    } else if (get && strcmp(path, "/ready") == 0) {
-        answer_text(exchange, self->ready ? 200 : 503, "application/json",
-                    self->ready ? "{\"status\": \"ready\"}" : "{\"status\": \"starting\"}");
-    } else if (get && strcmp(path, "/metrics") == 0) {
-        answer_metrics(self, exchange);
-    } else {
+    } else if (!get || !answer_get(self, exchange, path)) {
         openai_error_set(&error, get || post ? 404 : 405, "", "there is no %s %s", method, path);
         answer_error(self, exchange, &error);
     }
@@ -519,44 +533,48 @@ static void on_done(void *context, http_exchange_t *exchange, bool whole)
     client_return(self, client);
 }
 
-/* ---- the event loop -------------------------------------------------------------------------- */
+/* ---- what an operator says ------------------------------------------------------------------- */
 
-static void on_io(struct ev_loop *loop, ev_io *watcher, int events)
+static bool admin_next(void *context, uint32_t *cursor, admin_request_t *request)
 {
-    port_state_t *self = watcher->data;
+    port_state_t *self = context;
+    client_t *client;
 
-    (void)loop;
-    (void)events;
-    http_run(self->http);
+    do {
+        if (++*cursor >= self->client_max)
+            return false;
+        client = &self->clients[*cursor];
+    } while (!client->id);
+    *request = (admin_request_t){
+        .id = client->reply.id,
+        .state = client->ended      ? "sending"
+                 : client->abort_said ? "aborting"
+                 : client->received ? "answering"
+                                    : "waiting",
+        .age_ms = (uint64_t)(1e3 * (now(self) - client->came_at)),
+        .prompt_tokens = client->reply.facts.prompt_tokens,
+        .tokens = client->received,
+    };
+    return true;
 }
 
-/* Verbs only mark connections; libmicrohttpd acts on them before the loop sleeps. It watches edges,
- * so of what it has left to read no event tells: then the loop must not sleep. */
-static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
+static bool admin_abort(void *context, const char *id)
 {
-    port_state_t *self = watcher->data;
+    port_state_t *self = context;
 
-    (void)events;
-    http_run(self->http);
-    if (http_timeout_ms(self->http) == 0)
-        ev_idle_start(loop, &self->more);
-    else
-        ev_idle_stop(loop, &self->more);
+    for (uint32_t i = 1; i < self->client_max; i++) {
+        client_t *client = &self->clients[i];
+
+        if (!client->id || client->ended || strcmp(client->reply.id, id) != 0)
+            continue;
+        client->by_operator = true;
+        post_abort(self, client, END_ABORTED);
+        return true;
+    }
+    return false;
 }
 
-static void on_idle(struct ev_loop *loop, ev_idle *watcher, int events)
-{
-    (void)loop; /* not sleeping is all */
-    (void)watcher;
-    (void)events;
-}
-
-static void on_tick(struct ev_loop *loop, ev_timer *watcher, int events)
-{
-    (void)loop; /* waking up is all: on_prepare lets libmicrohttpd look at its idle connections */
-    (void)watcher;
-    (void)events;
-}
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_probe(struct ev_loop *loop, ev_timer *watcher, int events)
 {
@@ -586,7 +604,7 @@ static status_t write_port_file(const port_state_t *self, const char *path)
 
     if (!file)
         return FAIL(STATUS_IO, "cannot write %s", path);
-    fprintf(file, "%u\n", http_port(self->http));
+    fprintf(file, "%u\n%u\n", http_port(self->http), admin_port(self->admin));
     if (fclose(file) != 0)
         return FAIL(STATUS_IO, "cannot write %s", path);
     return STATUS_OK;
@@ -610,6 +628,7 @@ static status_t open_model(port_state_t *self)
 static status_t open_all(port_state_t *self, const client_setup_t *setup)
 {
     static const http_handlers_t handlers = {on_request, on_more, on_done};
+    static const admin_handlers_t admin = {admin_next, admin_abort, answer_get};
     const topology_gateway_t *gateway = &self->topology->gateways[setup->gateway];
 
     self->client_max = gateway->streams_max + 1;
@@ -622,6 +641,9 @@ static status_t open_all(port_state_t *self, const client_setup_t *setup)
     TRY(open_model(self));
     TRY(http_open(gateway->listen, setup->port_given ? setup->port : gateway->port,
                   2 * self->client_max + 16, &handlers, self, &self->http));
+    TRY(admin_open(process_loop(self->process), gateway->admin_listen,
+                   setup->port_given ? setup->admin_port : gateway->admin_port, &admin, self,
+                   &self->admin));
     return setup->port_file ? write_port_file(self, setup->port_file) : STATUS_OK;
 }
 
@@ -644,15 +666,9 @@ static status_t port_open(process_t *process, const void *arg, void **out)
         port_close(self);
         return status;
     }
-    ev_io_init(&self->io, on_io, http_descriptor(self->http), EV_READ);
-    ev_prepare_init(&self->prepare, on_prepare);
-    ev_idle_init(&self->more, on_idle);
-    ev_timer_init(&self->tick, on_tick, 1, 1);
+    http_loop_start(&self->running, loop, self->http);
     ev_timer_init(&self->probe, on_probe, 0.001, CLIENT_PROBE_MS * 1e-3);
-    self->io.data = self->prepare.data = self->probe.data = self;
-    ev_io_start(loop, &self->io);
-    ev_prepare_start(loop, &self->prepare);
-    ev_timer_start(loop, &self->tick);
+    self->probe.data = self;
     ev_timer_start(loop, &self->probe);
     *out = self;
     return STATUS_OK;
@@ -674,11 +690,10 @@ static void port_close(void *context)
     port_state_t *self = context;
     struct ev_loop *loop = process_loop(self->process);
 
-    ev_io_stop(loop, &self->io);
-    ev_prepare_stop(loop, &self->prepare);
-    ev_idle_stop(loop, &self->more);
-    ev_timer_stop(loop, &self->tick);
+    http_loop_stop(&self->running, loop);
     ev_timer_stop(loop, &self->probe);
+    if (self->admin)
+        admin_close(self->admin);
     if (self->http)
         http_close(self->http);
     if (self->has_blocks)

@@ -18,8 +18,9 @@ typedef struct {
     const topology_t *topology;
     uint16_t gateway; /* instance */
     uint16_t port;    /* instead of the topology's, which may be 0: any free one */
-    bool port_given;
-    const char *port_file; /* gets the port as a line of text once it listens; NULL: none */
+    uint16_t admin_port; /* the same for operators */
+    bool port_given;     /* these two count */
+    const char *port_file; /* gets both, a line each, once they listen; NULL: none */
 } client_setup_t;
 
 extern const port_type_t client_port;

@@ -1,0 +1,162 @@
+#include "actors/gateway/admin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "actors/gateway/reply.h"
+#include "model/document.h"
+#include "runtime/base/log.h"
+
+enum { ADMIN_CONNECTIONS_MAX = 32, ADMIN_BYTES_MAX = 16 << 20, ID_BYTES_MAX = 256 };
+
+struct admin {
+    struct ev_loop *loop;
+    http_t *http;
+    http_loop_t running;
+    admin_handlers_t handlers;
+    void *context;
+};
+
+static void answer_error(http_exchange_t *exchange, const openai_error_t *error)
+{
+    text_buffer_t out;
+
+    text_buffer_init(&out, ADMIN_BYTES_MAX);
+    reply_put_error(&out, error);
+    http_answer(exchange, error->status, "application/json", 0, out.bytes, out.used);
+    text_buffer_fini(&out);
+}
+
+/* Ids and states are ours: nothing in them needs escaping. */
+static void answer_requests(admin_t *self, http_exchange_t *exchange)
+{
+    admin_request_t request;
+    text_buffer_t out;
+    uint32_t cursor = 0, count = 0;
+    char line[256];
+
+    text_buffer_init(&out, ADMIN_BYTES_MAX);
+    text_put_text(&out, "{\"requests\": [");
+    while (self->handlers.next(self->context, &cursor, &request)) {
+        snprintf(line, sizeof(line),
+                 "%s\n  {\"id\": \"%s\", \"state\": \"%s\", \"age_ms\": %llu, "
+                 "\"prompt_tokens\": %u, \"tokens\": %u}",
+                 count++ ? "," : "", request.id, request.state, (unsigned long long)request.age_ms,
+                 request.prompt_tokens, request.tokens);
+        text_put_text(&out, line);
+    }
+    text_put_text(&out, "\n]}\n");
+    if (out.status == STATUS_OK)
+        http_answer(exchange, 200, "application/json", 0, out.bytes, out.used);
+    else
+        http_answer(exchange, 503, "application/json", 1, "{}", 2);
+    text_buffer_fini(&out);
+}
+
+/* The text of the body's "id". */
+static bool read_id(const char *body, size_t bytes, char id[ID_BYTES_MAX])
+{
+    document_t document = {0};
+    text_buffer_t text;
+    uint32_t node = DOCUMENT_NONE;
+    bool found = false;
+
+    text_buffer_init(&text, ID_BYTES_MAX - 1);
+    if (document_parse(&document, DOCUMENT_STRICT, body, bytes) == STATUS_OK &&
+        document_kind(&document, 0) == DOCUMENT_OBJECT)
+        node = document_member(&document, 0, "id");
+    if (node != DOCUMENT_NONE && document_kind(&document, node) == DOCUMENT_STRING) {
+        document_put_string(&document, node, &text);
+        found = text.status == STATUS_OK && text.used > 0;
+    }
+    if (found)
+        snprintf(id, ID_BYTES_MAX, "%.*s", (int)text.used, text.bytes);
+    text_buffer_fini(&text);
+    document_fini(&document);
+    return found;
+}
+
+static void answer_abort(admin_t *self, http_exchange_t *exchange, const char *body, size_t bytes)
+{
+    static const char done[] = "{\"status\": \"aborted\"}\n";
+    openai_error_t error;
+    char id[ID_BYTES_MAX];
+
+    if (!read_id(body, bytes, id)) {
+        openai_error_set(&error, 400, "id", "the body must be {\"id\": \"...\"}");
+        answer_error(exchange, &error);
+    } else if (!self->handlers.abort(self->context, id)) {
+        openai_error_set(&error, 404, "id", "no open request has the id %.100s", id);
+        answer_error(exchange, &error);
+    } else {
+        LOG(INFO, "GATEWAY-ABORTED-BY-OPERATOR %s", id);
+        http_answer(exchange, 200, "application/json", 0, done, sizeof(done) - 1);
+    }
+}
+
+static void on_request(void *context, http_exchange_t *exchange, const char *method,
+                       const char *path, const char *body, size_t bytes)
+{
+    admin_t *self = context;
+    bool get = strcmp(method, "GET") == 0, post = strcmp(method, "POST") == 0;
+    openai_error_t error;
+
+    if (post && strcmp(path, "/abort") == 0) {
+        answer_abort(self, exchange, body, bytes);
+    } else if (get && strcmp(path, "/requests") == 0) {
+        answer_requests(self, exchange);
+    } else if (!get || !self->handlers.get(self->context, exchange, path)) {
+        openai_error_set(&error, get || post ? 404 : 405, "", "there is no %.16s %.100s", method,
+                         path);
+        answer_error(exchange, &error);
+    }
+}
+
+/* Answers here are whole and come at once, so nothing is left to do at their end. */
+static void on_more(void *context, http_exchange_t *exchange)
+{
+    (void)context;
+    (void)exchange;
+}
+
+static void on_done(void *context, http_exchange_t *exchange, bool whole)
+{
+    (void)context;
+    (void)exchange;
+    (void)whole;
+}
+
+status_t admin_open(struct ev_loop *loop, const char *address, uint16_t port,
+                    const admin_handlers_t *handlers, void *context, admin_t **admin)
+{
+    static const http_handlers_t http_handlers = {on_request, on_more, on_done};
+    admin_t *self = calloc(1, sizeof(*self));
+    status_t status;
+
+    if (!self)
+        return FAIL(STATUS_NO_MEMORY, "no memory for the admin listener");
+    self->loop = loop;
+    self->handlers = *handlers;
+    self->context = context;
+    status =
+        http_open(address, port, ADMIN_CONNECTIONS_MAX, &http_handlers, self, &self->http);
+    if (status != STATUS_OK) {
+        free(self);
+        return status;
+    }
+    http_loop_start(&self->running, loop, self->http);
+    *admin = self;
+    return STATUS_OK;
+}
+
+void admin_close(admin_t *self)
+{
+    http_loop_stop(&self->running, self->loop);
+    http_close(self->http);
+    free(self);
+}
+
+uint16_t admin_port(const admin_t *self)
+{
+    return http_port(self->http);
+}
