@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import unittest
+import urllib.error
 import urllib.request
 
 from deployment import LOCKSTEP, Deployment
@@ -23,6 +24,14 @@ def ask(url, question="What is 4 times 2?"):
                                      {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=120) as answer:
         return json.load(answer)["choices"][0]["message"]["content"]
+
+
+def is_alive(url):
+    try:
+        with urllib.request.urlopen(url + "/health", timeout=60) as answer:
+            return answer.status == 200
+    except urllib.error.URLError:  # a process runs before it listens
+        return False
 
 
 def lockstep(*arguments):
