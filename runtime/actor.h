@@ -76,6 +76,8 @@ typedef struct {
     uint8_t (*state)(const void *self);
     /* State of an attempt here; 0 is NONE: unknown. NULL for actors without attempts. */
     uint8_t (*attempt_state)(const void *self, uint64_t request, uint32_t attempt);
+    /* Attempts that live here, to be shown; NULL for actors without attempts. */
+    uint32_t (*attempt_count)(const void *self);
     /* Asserts every invariant of the struct. May be O(n); called in tests and the simulator. */
     void (*check)(const void *self);
     actor_table_t table;

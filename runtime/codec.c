@@ -111,7 +111,10 @@ static int writer_put(void *data, const char *bytes, size_t count)
         writer->full = true;
         return -1;
     }
-    memcpy(writer->bytes + writer->used, bytes, count);
+    if (count == 1) /* most are: small numbers and heads */
+        writer->bytes[writer->used] = (uint8_t)bytes[0];
+    else
+        memcpy(writer->bytes + writer->used, bytes, count);
     writer->used += count;
     return 0;
 }

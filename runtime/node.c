@@ -386,6 +386,10 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
     if (status != STATUS_OK)
         node->failed = status;
     mark(node, peer);
+    /* A planner with much to say does not make the peer wait for its end. */
+    if (stream_unsent_bytes(&peer->stream) >= FRAME_BATCH_BYTES)
+        stream_flush(&peer->stream, node->now_us, node->frame, node->config.driver.frame,
+                     node->config.driver.context);
 }
 
 static bool is_up(const void *context, actor_id_t to)
@@ -511,6 +515,8 @@ static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t e
     figure_set(&figures->oldest_us, next ? next->arrived_us : 0);
     figure_set(&figures->depth, node->mailbox.count);
     figure_set(&figures->state, dispatch->type->state(dispatch->self));
+    if (dispatch->type->attempt_count)
+        figure_set(&figures->attempts, dispatch->type->attempt_count(dispatch->self));
     figure_set(&figures->now_us, ended_us);
     figure_add(&figures->progress, 1);
 }

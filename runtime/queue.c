@@ -115,6 +115,11 @@ uint64_t queue_first(const queue_t *queue)
     return queue->base + queue->head;
 }
 
+uint64_t queue_end(const queue_t *queue)
+{
+    return queue->base + queue->tail;
+}
+
 void *queue_at(const queue_t *queue, uint64_t place, size_t *size, uint64_t *next)
 {
     size_t offset = (size_t)(place - queue->base);

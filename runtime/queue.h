@@ -39,6 +39,7 @@ size_t queue_bytes(const queue_t *queue);
 /* Walking without popping: from queue_first, each record and the place behind it; NULL at the end.
  * A place older than the oldest record is a programmer error (ASSERT). */
 uint64_t queue_first(const queue_t *queue);
+uint64_t queue_end(const queue_t *queue);
 void *queue_at(const queue_t *queue, uint64_t place, size_t *size, uint64_t *next);
 
 #endif

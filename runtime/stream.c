@@ -136,6 +136,11 @@ status_t stream_push(stream_t *stream, const message_row_t *row, const uint8_t *
     return STATUS_OK;
 }
 
+size_t stream_unsent_bytes(const stream_t *stream)
+{
+    return (size_t)(queue_end(&stream->out) - stream->out_place);
+}
+
 static frame_header_t header_of(const stream_t *stream, frame_kind_t kind)
 {
     return (frame_header_t){.kind = kind,

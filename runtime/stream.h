@@ -140,6 +140,8 @@ MUST_USE status_t stream_push(stream_t *stream, const message_row_t *row, const 
 void stream_applied(stream_t *stream, incarnation_t incarnation, uint64_t seq,
                     const message_row_t *row, size_t size);
 
+/* Bytes of messages that the next flush would send. */
+size_t stream_unsent_bytes(const stream_t *stream);
 /* Frames that are due: HELLO, refusal, messages, acknowledgement; built in `frame`, which has room
  * for FRAME_BYTES_MAX. Batches; cheap if there is nothing to say. */
 void stream_flush(stream_t *stream, uint64_t now_us, uint8_t *frame, stream_emit_t *emit,

@@ -549,6 +549,13 @@ static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t atte
     return index == MAP_NONE ? NONE : AT_CONST(self, attempt_t, attempts_offset)[index].state;
 }
 
+static uint32_t attempt_count_of(const void *arg)
+{
+    const decode_t *self = arg;
+
+    return AT_CONST(self, map_t, map_offset)->count;
+}
+
 const decode_counts_t *decode_counts(const void *arg)
 {
     return &((const decode_t *)arg)->counts;
@@ -704,6 +711,7 @@ const actor_type_t decode_type = {
     .plan = decode_plan,
     .state = state_of,
     .attempt_state = attempt_state_of,
+    .attempt_count = attempt_count_of,
     .check = check,
     .table = {state_names, DECODE_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

@@ -696,6 +696,13 @@ static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t atte
     return found->attempt == attempt ? found->state : NONE;
 }
 
+static uint32_t attempt_count_of(const void *arg)
+{
+    const gateway_t *self = arg;
+
+    return self->counts.live;
+}
+
 const gateway_counts_t *gateway_counts(const void *arg)
 {
     return &((const gateway_t *)arg)->counts;
@@ -795,6 +802,7 @@ const actor_type_t gateway_type = {
     .plan = plan,
     .state = state_of,
     .attempt_state = attempt_state_of,
+    .attempt_count = attempt_count_of,
     .check = check,
     .table = {state_names, GATEWAY_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

@@ -617,6 +617,13 @@ static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t atte
     return index == MAP_NONE ? NONE : self->attempts[index].state;
 }
 
+static uint32_t attempt_count_of(const void *arg)
+{
+    const transfer_t *self = arg;
+
+    return self->live_count;
+}
+
 uint32_t transfer_live(const void *arg)
 {
     return ((const transfer_t *)arg)->live_count;
@@ -688,6 +695,7 @@ const actor_type_t transfer_type = {
     .plan = plan,
     .state = state_of,
     .attempt_state = attempt_state_of,
+    .attempt_count = attempt_count_of,
     .check = check,
     .table = {state_names, TRANSFER_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

@@ -46,7 +46,7 @@ enum {
     FRAME_BATCH_BYTES = 1 << 16,     /* a frame with this much takes no further message */
     FRAME_BATCH_MESSAGES = 1024,     /* as little as one message each */
     STREAM_CREDIT_MESSAGES = 4096,   /* unacknowledged REQUESTs of one sender at one receiver */
-    STREAM_CREDIT_BYTES = 4 << 20,   /* of them; passed by at most one message */
+    STREAM_CREDIT_BYTES = 1 << 20,   /* of them; passed by at most one message */
     STREAM_OUT_BYTES_MAX = 64 << 20, /* all that one stream keeps unacknowledged */
     MAILBOX_BYTES_MAX = 256 << 20,   /* all that waits for dispatch at one actor */
     OBSERVERS_MAX = 16,              /* observers of one actor at once */

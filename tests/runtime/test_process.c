@@ -186,6 +186,7 @@ static void test_figures_show_what_happened_and_go_with_a_clean_end(void **state
     assert_int_equal(figure_get(&figures->messages[MESSAGE_joined].received), 1);
     assert_true(figure_get(&figures->progress) >= TOY_ATTEMPTS);
     assert_true(figure_get(&figures->depth_max) >= 1);
+    assert_int_equal(figure_get(&figures->attempts), TOY_ATTEMPTS);
     assert_string_equal(figures->name, "decode/0");
     assert_string_equal(figures->state_names[figure_get(&figures->state)], "DONE");
     stream = node_stream(process_node(process), TOY_TRANSFER);

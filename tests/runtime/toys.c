@@ -107,6 +107,11 @@ static uint8_t state_of(const void *self)
     return ((const toy_t *)self)->state;
 }
 
+static uint32_t attempt_count(const void *self)
+{
+    return ((const toy_t *)self)->answered_count;
+}
+
 static const char *const state_names[] = {"ON", "DONE"};
 
 #define RULE(message, handler)                                                                     \
@@ -122,6 +127,7 @@ const actor_type_t toy_decode = {
     .state_bytes = sizeof(toy_t),
     .init = init_decode,
     .plan = plan_decode,
+    .attempt_count = attempt_count,
     .state = state_of,
     .table = {state_names, 2, decode_rules, COUNT_OF(decode_rules), NULL, 0},
 };
