@@ -87,7 +87,6 @@ void group_init(group_t *group, const actor_birth_t *birth)
         .stall_ms = setup && setup->stall_ms ? setup->stall_ms : GROUP_STALL_MS,
         .quiesce_ms = setup && setup->quiesce_ms ? setup->quiesce_ms : GROUP_QUIESCE_MS,
     };
-    memcpy(group->deployment, topology->name, sizeof(group->deployment));
     lay_out(group, birth);
 }
 
@@ -144,7 +143,7 @@ static void push_reform(group_t *group, uint32_t index, outbox_t *outbox)
     char segment[POOL_NAME_BYTES_MAX];
     message_reform_t reform = {.epoch = group->epoch};
 
-    snprintf(segment, sizeof(segment), "/lockstep-%.48s-%u-%llx", group->deployment, group->leader,
+    snprintf(segment, sizeof(segment), "group-%u-%llx", group->leader,
              (unsigned long long)group->epoch);
     reform.segment = (text_view_t){segment, (uint32_t)strlen(segment)};
     group->ranks[index].must_quiesce = true;

@@ -106,7 +106,6 @@ typedef struct {
     uint64_t geometry_digest;
     uint64_t numerics_digest;
     bool digests_known;
-    char deployment[NAME_BYTES_MAX];
     group_rank_t ranks[RANKS_MAX];
     group_step_t steps[STEPS_IN_FLIGHT_MAX];
     message_instance_t said[2];

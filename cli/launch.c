@@ -105,6 +105,7 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
         .slot_count = group->slots,
         .incarnation = incarnation,
     };
+    self->rank.shm_prefix = self->rundir->shm_prefix;
     snprintf(config->pool.name, sizeof(config->pool.name), "%spool-%u-%u", self->rundir->shm_prefix,
              self->actor->id, incarnation);
     if (is_symbolic()) {

@@ -19,6 +19,15 @@ enum { OPERATOR_SET_VERSION = 1 };
 
 /* -- opening ---------------------------------------------------------------------------------- */
 
+/* Whoever leaves an epoch takes the name of its segment away: nobody joins it any more. */
+static void leave_segment(device_cpu_t *self)
+{
+    collective_close(&self->collective);
+    if (self->segment[0])
+        collective_unlink(self->segment);
+    self->segment[0] = '\0';
+}
+
 static void device_cpu_close(device_t *device)
 {
     device_cpu_t *self = (device_cpu_t *)device;
@@ -29,7 +38,7 @@ static void device_cpu_close(device_t *device)
     device_cpu_pool_close(&self->pool);
     for (uint32_t i = 0; i < self->peer_count; i++)
         device_cpu_pool_close(&self->peers[i].pool);
-    collective_close(&self->collective);
+    leave_segment(self);
     weights_close(&self->weights);
     pthread_mutex_destroy(&self->lock);
     free(self->peers);
@@ -168,10 +177,12 @@ static status_t device_cpu_reform(device_t *device, uint64_t epoch, const char *
     for (uint32_t i = 0; i < self->config.slot_count; i++)
         self->slots[i].open = false;
     pthread_mutex_lock(&self->lock);
-    collective_close(&self->collective);
-    if (self->config.world > 1)
+    leave_segment(self);
+    if (self->config.world > 1) {
+        snprintf(self->segment, sizeof(self->segment), "%s", segment);
         status = collective_open(&self->collective, segment, self->config.rank, self->config.world,
                                  forward_collective_capacity(&self->model, &options));
+    }
     self->epoch = epoch;
     if (status == STATUS_OK && self->config.world > 1 && atomic_load(&self->broken) > epoch)
         collective_break(self->collective.segment, self->config.rank);

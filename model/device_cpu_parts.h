@@ -68,6 +68,7 @@ typedef struct {
 
     pthread_mutex_t lock; /* collective and epoch, between reform and interrupt */
     collective_t collective;
+    char segment[2 * DEVICE_NAME_BYTES_MAX]; /* its name; "" without one */
     uint64_t epoch;
     _Atomic uint64_t broken; /* steps of epochs before this one do not go on */
 

@@ -301,6 +301,42 @@ static status_t read_stream(const reader_t *reader, openai_parameters_t *paramet
                         &parameters->include_usage);
 }
 
+/* The name of the function that a tool or a tool_choice speaks of, DOCUMENT_NONE if it names none. */
+static uint32_t function_name(const document_t *request, uint32_t object)
+{
+    uint32_t function = document_member(request, object, "function");
+    uint32_t name = function ? document_member(request, function, "name") : DOCUMENT_NONE;
+
+    return name && document_kind(request, name) == DOCUMENT_STRING ? name : DOCUMENT_NONE;
+}
+
+/* A function that tool_choice names must be one of the tools; all else about the two is for the chat
+ * encoding to judge. */
+static status_t read_tool_choice(const reader_t *reader)
+{
+    const document_t *request = reader->request;
+    uint32_t choice = member(reader, "tool_choice"), tools = member(reader, "tools");
+    uint32_t named = choice ? function_name(request, choice) : DOCUMENT_NONE;
+    uint32_t tool = DOCUMENT_NONE;
+    text_buffer_t name;
+    bool found = false;
+
+    if (!named)
+        return STATUS_OK;
+    text_buffer_init(&name, DOCUMENT_BYTES_MAX);
+    document_put_string(request, named, &name);
+    text_put(&name, "", 1);
+    while (tools && !found && name.status == STATUS_OK &&
+           document_kind(request, tools) == DOCUMENT_ARRAY &&
+           (tool = document_next(request, tools, tool)) != DOCUMENT_NONE) {
+        uint32_t offered = function_name(request, tool);
+
+        found = offered && document_equals(request, offered, name.bytes);
+    }
+    text_buffer_fini(&name);
+    return found ? STATUS_OK : refuse(reader, "tool_choice", "names a function not in tools");
+}
+
 status_t openai_parse(const document_t *request, bool chat, const char *served_name,
                       const model_config_t *config, const model_generation_t *defaults,
                       uint64_t seed, openai_parameters_t *parameters, openai_error_t *error)
@@ -319,6 +355,7 @@ status_t openai_parse(const document_t *request, bool chat, const char *served_n
     TRY(read_logprobs(&reader, chat, parameters));
     TRY(read_bias(&reader, config->vocabulary, parameters));
     TRY(read_stops(&reader, config->vocabulary, parameters));
+    TRY(read_tool_choice(&reader));
     return read_bool(&reader, "parallel_tool_calls", &parameters->parallel_tool_calls);
 }
 

@@ -1,6 +1,7 @@
 #include "actors/rank/port.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,12 +89,14 @@ static void run_step(port_state_t *self, const message_step_t *m)
 static void run_reform(port_state_t *self, const message_device_reform_t *m)
 {
     message_device_quiesced_t quiesced = {.epoch = m->epoch};
-    char segment[POOL_NAME_BYTES_MAX + 1] = "";
+    char segment[DEVICE_NAME_BYTES_MAX + POOL_NAME_BYTES_MAX];
     status_t status;
 
     if (m->epoch < atomic_load(&self->wanted))
         return; /* a newer one is behind it */
-    memcpy(segment, m->segment.data, m->segment.count);
+    snprintf(segment, sizeof(segment), "%s%.*s",
+             self->setup.shm_prefix ? self->setup.shm_prefix : "/", (int)m->segment.count,
+             m->segment.data);
     status = self->setup.ops->reform(self->device, m->epoch, segment);
     if (status == STATUS_BROKEN)
         return;

@@ -21,6 +21,7 @@ typedef struct {
     const device_ops_t *ops;
     const void *setup; /* of ops->open */
     device_config_t config;
+    const char *shm_prefix; /* "/lockstep-...": before the names of shared memory; NULL: "/" */
 } rank_port_setup_t;
 
 extern const port_type_t rank_port;

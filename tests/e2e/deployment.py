@@ -71,7 +71,9 @@ class Deployment:
         return rows if isinstance(rows, list) else rows["actors"]
 
     def pid(self, actor):
-        return next(row["pid"] for row in self.ps() if row["name"] == actor)
+        pid = next(row["pid"] for row in self.ps() if row["name"] == actor)
+        assert pid > 0, f"{actor} does not run"
+        return pid
 
     def log(self):
         """The lines of all its processes."""
@@ -114,7 +116,7 @@ class Deployment:
 
     def new_shared_memory(self):
         new = shared_memory() - self.shared_memory_before
-        return sorted(name for name in new if re.search(rf"{self.name}(?!-?\d)", name))
+        return sorted(name for name in new if f":{self.name}:" in name)
 
     def leftovers(self):
         """What this deployment left behind; empty after a good `down`."""

@@ -135,10 +135,12 @@ class Answers(unittest.TestCase):
         self.assertEqual(answer.choices[0].finish_reason, "stop")
 
     def test_a_seed_gives_the_same_answer_again(self):
-        answers = [ask("Hello", temperature=1.5, seed=7, max_tokens=20) for _ in range(2)]
-        self.assertEqual(*[answer.choices[0].message.content for answer in answers])
-        self.assertNotEqual(ask("Hello", temperature=1.5, seed=8, max_tokens=20)
-                            .choices[0].message.content, answers[0].choices[0].message.content)
+        def draw(seed):
+            answer = ask("Tell me about a quiet garden.", temperature=2, seed=seed, max_tokens=40)
+            return answer.choices[0].message.content
+
+        self.assertEqual(draw(7), draw(7))
+        self.assertGreater(len({draw(seed) for seed in range(5)}), 1)
 
     def test_a_text_completion(self):
         answer = client.completions.create(model=model, prompt="What is", max_tokens=4)
@@ -222,7 +224,7 @@ class Service(unittest.TestCase):
                 self.assertEqual(answer.status, 200)
 
     def test_a_client_that_leaves_is_aborted(self):
-        stream = ask("Hello", stream=True, max_tokens=20000, extra_body={"ignore_eos": True})
+        stream = ask("Hello", stream=True, max_tokens=8000, extra_body={"ignore_eos": True})
         next(iter(stream))
         self.assertEqual(gauge(RUNNING), 1)
         stream.close()
