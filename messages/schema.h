@@ -346,7 +346,7 @@
 
 #define REFORM_FIELDS(F, R, I, r)                                                                                      \
     F(r, u64, epoch, 0, "leave everything older: collectives break, copies end")                                       \
-    F(r, text, segment, POOL_NAME_BYTES_MAX, "of the new epoch's collectives, within the deployment")
+    F(r, text, segment, POOL_NAME_BYTES_MAX, "of the new epoch's collectives, in the deployment")
 
 #define QUIESCED_FIELDS(F, R, I, r)                                                                                    \
     F(r, u64, epoch, 0, "no thread of the rank is in anything older")                                                  \
