@@ -35,6 +35,10 @@ typedef struct {
     uint64_t life;  /* counts starts; a timer of an earlier one does nothing */
     uint64_t round; /* counts reforms, likewise */
     bool ending;    /* the step at the head has its end scheduled */
+    uint32_t slow;  /* all takes so many times as long; 0 is 1 */
+    uint64_t ended_epoch; /* the step that ended last here, and what came of it */
+    uint64_t ended_seq;
+    uint64_t ended_result;
     uint32_t queued;
     queued_step_t queue[QUEUE_MAX];
     running_copy_t copies[COPIES_MAX];
@@ -101,9 +105,16 @@ static rank_t *rank_of_job(const job_t *job)
     return rank->device && rank->life == job->life && rank->round == job->round ? rank : NULL;
 }
 
-static uint64_t draw_us(sim_devices_t *self, uint64_t max)
+static uint64_t draw_us(sim_devices_t *self, actor_id_t rank, uint64_t max)
 {
-    return 1 + random_below(sim_random(world_sim(self->world)), max);
+    uint32_t slow = self->ranks[rank].slow;
+
+    return (1 + random_below(sim_random(world_sim(self->world)), max)) * (slow ? slow : 1);
+}
+
+void sim_devices_slow(sim_devices_t *self, actor_id_t rank, uint32_t factor)
+{
+    self->ranks[rank].slow = factor;
 }
 
 static void post(sim_devices_t *self, actor_id_t rank, uint16_t id, const void *body,
@@ -211,7 +222,7 @@ void sim_devices_start(sim_devices_t *self, actor_id_t id)
     ready.weights_digest = digests.weights;
     ready.geometry_digest = digests.geometry;
     ready.numerics_digest = digests.numerics;
-    post(self, id, MESSAGE_device_ready, &ready, draw_us(self, LOAD_US_MAX));
+    post(self, id, MESSAGE_device_ready, &ready, draw_us(self, id, LOAD_US_MAX));
 }
 
 void sim_devices_stop(sim_devices_t *self, actor_id_t id)
@@ -234,6 +245,23 @@ device_t *sim_devices_device(sim_devices_t *self, actor_id_t rank)
 
 static void enter_if_all_are_there(sim_devices_t *self, actor_id_t leader);
 
+/* All ranks of a group get the same tokens and units out of a step. */
+static void compare_results(sim_devices_t *self, actor_id_t id, const message_step_done_t *done)
+{
+    rank_t *rank = &self->ranks[id];
+
+    rank->ended_epoch = done->epoch;
+    rank->ended_seq = done->seq;
+    rank->ended_result = done->result;
+    for (uint32_t i = 0; i < world_topology(self->world)->actor_count; i++) {
+        const rank_t *other = &self->ranks[i];
+
+        if (other->device && other->leader == rank->leader && other->ended_epoch == done->epoch &&
+            other->ended_seq == done->seq && other->ended_result != done->result)
+            world_wrong_bytes(self->world, id, "its result of a step differs from another rank's");
+    }
+}
+
 static void step_end(sim_devices_t *self, actor_id_t id, rank_t *rank)
 {
     queued_step_t head = rank->queue[0];
@@ -251,6 +279,10 @@ static void step_end(sim_devices_t *self, actor_id_t id, rank_t *rank)
     }
     convert_done(message, status, &result, world_topology(self->world)->actors[id].rank == 0,
                  &self->done_room, &done);
+    if (status == STATUS_OK)
+        compare_results(self, id, &done);
+    else if (status != STATUS_BROKEN && status != STATUS_STALE)
+        world_wrong_bytes(self->world, id, trail_text());
     post(self, id, MESSAGE_step_done, &done, 1);
     free(head.bytes);
     memmove(rank->queue, rank->queue + 1, --rank->queued * sizeof(*rank->queue));
@@ -302,7 +334,7 @@ static void enter_if_all_are_there(sim_devices_t *self, actor_id_t leader)
         if (topology->actors[i].kind != TOPOLOGY_RANK || self->ranks[i].leader != leader)
             continue;
         self->ranks[i].ending = true;
-        sim_after(world_sim(self->world), draw_us(self, STEP_US_MAX), on_step_end,
+        sim_after(world_sim(self->world), draw_us(self, (actor_id_t)i, STEP_US_MAX), on_step_end,
                   job_take(self, (actor_id_t)i));
     }
 }
@@ -351,13 +383,15 @@ static void on_copy_item(void *context, sim_t *sim)
     message = unkeep(self, MESSAGE_device_copy, copy->bytes, copy->size);
     trail_reset();
     status = convert_copy(rank->device, message->source, &message->items.data[copy->next_item]);
+    if (status != STATUS_OK && status != STATUS_STALE)
+        world_wrong_bytes(self->world, job->rank, trail_text());
     if (status != STATUS_OK || copy->next_item + 1 == message->items.count) {
         copy_done(self, job->rank, copy, status, copy->next_item);
         job_return(job);
         return;
     }
     copy->next_item++;
-    sim_after(sim, draw_us(self, COPY_US_MAX), on_copy_item, job);
+    sim_after(sim, draw_us(self, job->rank, COPY_US_MAX), on_copy_item, job);
 }
 
 static void push_copy(sim_devices_t *self, actor_id_t id, const message_device_copy_t *message)
@@ -375,7 +409,7 @@ static void push_copy(sim_devices_t *self, actor_id_t id, const message_device_c
     rank->copies[job->copy] = (running_copy_t){.copy = message->copy, .used = true};
     rank->copies[job->copy].bytes =
         keep(self, MESSAGE_device_copy, message, &rank->copies[job->copy].size);
-    sim_after(world_sim(self->world), draw_us(self, COPY_US_MAX), on_copy_item, job);
+    sim_after(world_sim(self->world), draw_us(self, id, COPY_US_MAX), on_copy_item, job);
 }
 
 /* ---- reform and map -------------------------------------------------------------------------- */
@@ -417,7 +451,7 @@ static void push_reform(sim_devices_t *self, actor_id_t id, const message_device
     job->epoch = message->epoch;
     snprintf(job->segment, sizeof(job->segment), "%.*s", (int)message->segment.count,
              message->segment.data);
-    sim_after(world_sim(self->world), draw_us(self, LEAVE_US_MAX), on_left, job);
+    sim_after(world_sim(self->world), draw_us(self, id, LEAVE_US_MAX), on_left, job);
 }
 
 static void push_map(sim_devices_t *self, actor_id_t id, const message_device_map_t *message)
@@ -436,7 +470,7 @@ static void push_map(sim_devices_t *self, actor_id_t id, const message_device_ma
     if (status != STATUS_OK)
         mapped.reason =
             (text_view_t){trail_text(), (uint32_t)strnlen(trail_text(), REASON_BYTES_MAX)};
-    post(self, id, MESSAGE_device_mapped, &mapped, draw_us(self, COPY_US_MAX));
+    post(self, id, MESSAGE_device_mapped, &mapped, draw_us(self, id, COPY_US_MAX));
 }
 
 void sim_devices_push(sim_devices_t *self, actor_id_t rank, uint16_t id, const void *body)

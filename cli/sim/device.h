@@ -21,6 +21,9 @@ void sim_devices_stop(sim_devices_t *devices, actor_id_t rank);
 /* What a rank pushed to PORT_DEVICE. */
 void sim_devices_push(sim_devices_t *devices, actor_id_t rank, uint16_t id, const void *body);
 
+/* It takes `factor` times as long from here on. */
+void sim_devices_slow(sim_devices_t *devices, actor_id_t rank, uint32_t factor);
+
 device_t *sim_devices_device(sim_devices_t *devices, actor_id_t rank);
 
 #endif

@@ -10,6 +10,10 @@ enum {
     STALL_US_MAX = 15000000,
     CUT_US_MAX = 500000,
     PAUSE_US_MAX = 30000000,
+    SLOW_MAX = 40,
+    FLIPS_MAX = 2, /* three could end a request as poisoned, by the rules */
+    PAGES_SPARE_MAX = 32,
+    SLOTS_MAX_DRAWN = 8,
 };
 
 typedef enum {
@@ -18,6 +22,8 @@ typedef enum {
     FAULT_STALL,
     FAULT_CUT,
     FAULT_PAUSE,
+    FAULT_SLOW,
+    FAULT_FLIP,
     FAULT_KINDS
 } fault_kind_t;
 
@@ -70,7 +76,31 @@ static actor_id_t draw_actor(world_t *world, random_t *random)
     return actor;
 }
 
-static void strike(world_t *world, random_t *random)
+static void flip_somewhere(world_t *world, random_t *random)
+{
+    const topology_t *topology = world_topology(world);
+    actor_id_t actor = draw_actor(world, random);
+    device_unit_t unit = (device_unit_t)random_below(random, UNIT_COUNT);
+    device_t *device = world_device(world, actor);
+    const topology_actor_t *leader;
+    const topology_group_t *group;
+    uint32_t counts[UNIT_COUNT];
+
+    world_allow_flips(world);
+    if (!device)
+        return;
+    leader = &topology->actors[topology->actors[actor].leader];
+    group = topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+    counts[UNIT_HISTORY] = group->pages - 1;
+    counts[UNIT_BORDER] = group->borders;
+    counts[UNIT_SLOT] = group->slots;
+    symbolic_flip(device, unit, /* a pair whose test page is wrong is refused, rightly */
+                  (unit == UNIT_HISTORY) + (uint32_t)random_below(random, counts[unit]),
+                  (uint32_t)random_below(random, SYMBOLIC_WORDS),
+                  (uint32_t)random_below(random, 64));
+}
+
+static void strike(world_t *world, random_t *random, uint32_t *flips)
 {
     switch ((fault_kind_t)random_below(random, FAULT_KINDS)) {
     case FAULT_KILL:
@@ -86,24 +116,33 @@ static void strike(world_t *world, random_t *random)
         world_cut(world, draw_actor(world, random), draw_actor(world, random),
                   1 + random_below(random, CUT_US_MAX));
         break;
+    case FAULT_SLOW:
+        world_slow(world, draw_actor(world, random), 2 + (uint32_t)random_below(random, SLOW_MAX));
+        break;
+    case FAULT_FLIP:
+        if ((*flips)++ < FLIPS_MAX)
+            flip_somewhere(world, random);
+        break;
     default:
         sim_pause(world_sim(world), 1 + random_below(random, PAUSE_US_MAX));
         break;
     }
 }
 
-static void plant(world_t *world, plant_t kind, random_t *random)
+/* False if no device lives now. */
+static bool plant(world_t *world, plant_t kind, random_t *random)
 {
-    device_t *device = NULL;
+    device_t *device = world_device(world, draw_actor(world, random));
 
-    while (!device)
-        device = world_device(world, draw_actor(world, random));
+    if (!device)
+        return false;
     if (kind == PLANT_bit_flip) {
         for (uint32_t page = 1; page < 8; page++)
             symbolic_flip(device, UNIT_HISTORY, page, 1, (uint32_t)random_below(random, 64));
     } else if (kind == PLANT_wrong_token) {
         symbolic_mistake(device, 1);
     }
+    return true;
 }
 
 static bool run_until(world_t *world, uint64_t us)
@@ -117,6 +156,7 @@ static bool run_until(world_t *world, uint64_t us)
 static bool run_story(world_t *world, const scenario_t *scenario, random_t *random, uint32_t faults)
 {
     uint64_t times[FAULTS_MAX + 1];
+    uint32_t flips = 0;
 
     for (uint32_t i = 0; i < faults; i++) {
         times[i] = random_below(random, STORY_US);
@@ -130,14 +170,22 @@ static bool run_story(world_t *world, const scenario_t *scenario, random_t *rand
     for (uint32_t i = 0; i < faults; i++) {
         if (!run_until(world, times[i]))
             return false;
-        strike(world, random);
+        strike(world, random, &flips);
     }
     if (scenario->plant != PLANT_none) {
         if (!run_until(world, STORY_US / 4))
             return false;
-        plant(world, scenario->plant, random);
+        while (!plant(world, scenario->plant, random))
+            if (!world_step(world))
+                return false;
     }
     return world_finish(world);
+}
+
+/* So few that the largest request still fits alone, with the test page. */
+static uint32_t pages_needed(const world_config_t *config)
+{
+    return 2 + (config->prompt_tokens_max + config->answer_tokens_max) / PAGE_TOKENS;
 }
 
 void scenario_run(const scenario_t *scenario, scenario_result_t *result)
@@ -154,6 +202,11 @@ void scenario_run(const scenario_t *scenario, scenario_result_t *result)
     config.answer_tokens_max = 1 + (uint32_t)random_below(&random, 60);
     config.spread_us = random_below(&random, STORY_US);
     faults = (uint32_t)random_below(&random, FAULTS_MAX + 1);
+    if (scenario->plant != PLANT_none)
+        faults = 0; /* what is found is the plant's */
+    if (random_below(&random, 2) == 0) /* memory runs out */
+        config.pages_max = pages_needed(&config) + (uint32_t)random_below(&random, PAGES_SPARE_MAX);
+    config.slots_max = 1 + (uint32_t)random_below(&random, SLOTS_MAX_DRAWN);
     world = world_open(&config);
     memset(result, 0, sizeof(*result));
     result->passed = run_story(world, scenario, &random, faults);

@@ -25,9 +25,9 @@ enum {
     ANSWER_TOKENS = 20,
     VOCABULARY = 5000,
     END_TOKEN = 1,
-    PAGES = 41, /* the test page included */
     BORDERS = 12,
-    SLOTS = 8,
+    PAGES_MAX = 512,
+    SLOTS_OF_GROUP_MAX = 8,
 };
 
 /* What a timer is about; in a list so that what never ran is freed at the end. */
@@ -53,7 +53,7 @@ struct world {
     uint32_t open_clients;  /* not ended */
     uint64_t faults_end_us; /* a stall lasts so long, a cut too */
     job_t *jobs;
-    bool stalled[ACTORS_MAX];
+    bool flips_allowed;
     char violation[WORLD_VIOLATION_BYTES];
 };
 
@@ -405,13 +405,18 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static uint32_t least(uint32_t given, uint32_t max)
+{
+    return given == 0 || given > max ? max : given;
+}
+
 /* What cli/deployment.h does for a real device: here pages are few, so that they run out. */
-static void fill_in(topology_group_t *groups, uint32_t count)
+static void fill_in(const world_config_t *config, topology_group_t *groups, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        groups[i].pages = groups[i].pages ? groups[i].pages : PAGES;
+        groups[i].pages = least(groups[i].pages, least(config->pages_max, PAGES_MAX));
         groups[i].borders = groups[i].borders ? groups[i].borders : BORDERS;
-        groups[i].slots = groups[i].slots < SLOTS ? groups[i].slots : SLOTS;
+        groups[i].slots = least(groups[i].slots, least(config->slots_max, SLOTS_OF_GROUP_MAX));
     }
 }
 
@@ -468,8 +473,8 @@ world_t *world_open(const world_config_t *config)
     world->config = *config;
     world->topology = *config->topology;
     world->topology.context_tokens = config->prompt_tokens_max + config->answer_tokens_max;
-    fill_in(world->topology.prefills, world->topology.prefill_count);
-    fill_in(world->topology.decodes, world->topology.decode_count);
+    fill_in(config, world->topology.prefills, world->topology.prefill_count);
+    fill_in(config, world->topology.decodes, world->topology.decode_count);
     world->config.topology = &world->topology;
     roster_init(&world->roster, &world->topology);
     sim.roster = &world->roster;
@@ -530,6 +535,22 @@ device_t *world_device(world_t *world, actor_id_t rank)
     return sim_devices_device(world->devices, rank);
 }
 
+void world_slow(world_t *world, actor_id_t rank, uint32_t factor)
+{
+    sim_devices_slow(world->devices, rank, factor);
+}
+
+void world_allow_flips(world_t *world)
+{
+    world->flips_allowed = true;
+}
+
+void world_wrong_bytes(world_t *world, actor_id_t rank, const char *what)
+{
+    if (!world->flips_allowed)
+        world_violate(world, "bytes: %s: %s", world->roster.actors[rank].name, what);
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 bool world_step(world_t *world)
@@ -562,6 +583,8 @@ bool world_finish(world_t *world)
 {
     uint64_t end;
 
+    for (uint32_t i = 0; i < world->topology.actor_count; i++)
+        sim_devices_slow(world->devices, (actor_id_t)i, 1);
     if (!world_run(world, FINISH_US))
         return false;
     report_open_clients(world);

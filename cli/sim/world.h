@@ -7,7 +7,8 @@
  *
  * Oracles: every token a client gets is the one that its prompt demands; every client gets one
  * end; after the faults stop, everything ends within a bound and every lease is back
- * (world_finish); each actor's own check runs after every message. The first violation is kept and
+ * (world_finish); no device reads wrong bytes, and no two ranks of a group come to different
+ * results; each actor's own check runs after every message. The first violation is kept and
  * ends the run.
  */
 #ifndef CLI_SIM_WORLD_H
@@ -29,6 +30,8 @@ typedef struct {
     uint32_t prompt_tokens_max;
     uint32_t answer_tokens_max;
     uint64_t spread_us; /* they come within this time */
+    uint32_t pages_max; /* of a group, the test page included; 0: as the topology says */
+    uint32_t slots_max; /* likewise */
     FILE *trace;        /* NULL: none */
 } world_config_t;
 
@@ -72,6 +75,10 @@ void world_stall(world_t *world, actor_id_t actor, uint64_t us);
 void world_cut(world_t *world, actor_id_t a, actor_id_t b, uint64_t us);
 /* The client leaves. Nothing if it has ended or not come. */
 void world_abort(world_t *world, uint32_t client);
+/* A rank's steps and copies take `factor` times as long, until world_finish. */
+void world_slow(world_t *world, actor_id_t rank, uint32_t factor);
+/* Bits will be flipped: wrong bytes that a device finds are no violation, if all comes out right. */
+void world_allow_flips(world_t *world);
 /* The device of a rank that lives, for symbolic_flip and symbolic_mistake; NULL if there is
  * none. */
 device_t *world_device(world_t *world, actor_id_t rank);
@@ -88,6 +95,8 @@ bool world_finish(world_t *world);
 
 /* "name: what", or NULL. */
 const char *world_violation(const world_t *world);
+/* A device found what cannot be unless bits flip. */
+void world_wrong_bytes(world_t *world, actor_id_t rank, const char *what);
 void world_violate(world_t *world, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif
