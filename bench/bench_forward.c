@@ -117,7 +117,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_forward MODEL CACHE THREADS\n");
         return 2;
     }
-    open_model(&self, argv[1], argv[2], (uint32_t)atoi(argv[3]));
+    open_model(&self, argv[1], argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
     while (fgets(line, sizeof(line), stdin) != NULL) {
         if (sscanf(line, "prefill %" SCNu32, &a) == 1 && a >= 1 && a <= PROMPT)
             prefill(&self, a);

@@ -1,4 +1,4 @@
-"""gateway.py [--json FILE] [--seconds N] - a whole deployment on the symbolic device, which computes
+"""gateway.py [--json FILE] [--seconds N] - a deployment on the symbolic device, which computes
 nothing: what gateway, scheduler and leaders cost by themselves.
 
 Streams of 64 tokens over HTTP, 1 to 256 at once, one connection each. Latency that is added: the

@@ -70,9 +70,10 @@ class Deployment:
         rows = json.loads(self.command("ps", self.name, "--json").stdout)
         return rows if isinstance(rows, list) else rows["actors"]
 
-    def pid(self, actor):
+    def pid(self, actor, may_be_dead=False):
+        """Its process; 0 if it has none now."""
         pid = next(row["pid"] for row in self.ps() if row["name"] == actor)
-        assert pid > 0, f"{actor} does not run"
+        assert pid > 0 or may_be_dead, f"{actor} does not run"
         return pid
 
     def log(self):
@@ -84,7 +85,7 @@ class Deployment:
     def await_new_life(self, actor, pid):
         """Until another process than `pid` is this actor, by looking at `ps` again and again."""
         end = time.monotonic() + WAIT_SECONDS
-        while self.pid(actor) in (pid, 0):
+        while self.pid(actor, may_be_dead=True) in (pid, 0):
             assert time.monotonic() < end, f"{actor} did not come back\n{self.log()[-4000:]}"
 
     def await_ready(self):
