@@ -18,7 +18,7 @@ enum {
     C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start") \
     C(up, "FILE [--port N] [--name NAME] [--detach]", "start a deployment and say when it is ready") \
     C(down, "[NAME]", "stop a deployment, until nothing of it is left")                            \
-    C(ps, "[NAME] [--json]", "show every actor: state, mailbox, progress")                         \
+    C(ps, "[NAME] [--json | --streams]", "show every actor: state, mailbox, progress, streams")      \
     C(chat, "[NAME | --url URL] [--tools FILE] [--system TEXT] [--thinking]",                      \
       "talk to a deployment, or to any OpenAI-compatible server")                                  \
     C(abort, "[NAME] ID", "end one request, by the id of its answer")                             \

@@ -1,4 +1,4 @@
-/* ps.c - `lockstep ps [NAME] [--json]`: every actor's state, mailbox and progress, from shared memory.
+/* ps.c - `lockstep ps [NAME] [--json | --streams]`: every actor's state, mailbox and progress, from shared memory.
  *
  * It asks nobody, so it answers also when everything hangs: that is when one looks.
  */
@@ -101,17 +101,45 @@ static void print_json(const line_t *rows, uint32_t count)
     printf("\n]\n");
 }
 
+/* Each actor's streams: whom it knows, and what is on its way between them. */
+static void print_streams(const rundir_t *rundir, const topology_t *topology)
+{
+    printf("%-22s %-22s %4s %6s %8s %8s %8s %8s %7s\n", "ACTOR", "PEER", "LIFE", "STATE", "SENT",
+           "ACKED", "RECEIVED", "APPLIED", "CREDIT");
+    for (uint32_t i = 0; i < topology->actor_count; i++) {
+        const figures_t *figures;
+
+        if (figures_open(rundir->shm_prefix, topology->actors[i].name, &figures) != STATUS_OK)
+            continue;
+        for (uint64_t k = 0; k < figure_get(&figures->stream_count) && k < ACTORS_MAX; k++) {
+            const figures_stream_t *stream = &figures->streams[k];
+            uint64_t peer = figure_get(&stream->peer);
+
+            printf("%-22s %-22s %4" PRIu64 " %6" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+                   " %8" PRIu64 " %7" PRIu64 "\n",
+                   topology->actors[i].name,
+                   peer < topology->actor_count ? topology->actors[peer].name : "?",
+                   figure_get(&stream->life), figure_get(&stream->state), figure_get(&stream->sent),
+                   figure_get(&stream->acked), figure_get(&stream->received),
+                   figure_get(&stream->applied), figure_get(&stream->credit));
+        }
+        figures_close(figures);
+    }
+}
+
 int command_ps(int argc, char **argv)
 {
     static line_t rows[ACTORS_MAX];
     const char *name = NULL;
     deployment_t *deployment;
-    bool json = false;
+    bool json = false, streams = false;
     rundir_t rundir;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             json = true;
+        else if (strcmp(argv[i], "--streams") == 0)
+            streams = true;
         else if (argv[i][0] == '-' || name)
             return command_usage("ps");
         else
@@ -124,7 +152,9 @@ int command_ps(int argc, char **argv)
     }
     for (uint32_t i = 0; i < deployment->topology.actor_count; i++)
         read_line(&rundir, &deployment->topology.actors[i], &rows[i]);
-    if (json)
+    if (streams)
+        print_streams(&rundir, &deployment->topology);
+    else if (json)
         print_json(rows, deployment->topology.actor_count);
     else
         print_table(rows, deployment->topology.actor_count);
