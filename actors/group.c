@@ -487,8 +487,6 @@ const char *group_step_done(group_t *group, const envelope_t *envelope)
     if (m->seq <= group->done_seq || m->seq > group->seq)
         return "a rank answered a step that was not sent";
     step = &group->steps[m->seq % STEPS_IN_FLIGHT_MAX];
-    if (m->status == STATUS_BROKEN)
-        return NULL; /* somebody else broke it; EXITED or the clock will say who */
     if (m->status != STATUS_OK) {
         LOG(ERROR, "GROUP-STEP-FAILED rank=%u seq=%llu status=%s detail=\"%.*s\"", index,
             (unsigned long long)m->seq,
