@@ -22,6 +22,10 @@ enum {
     C(chat, "[NAME | --url URL] [--tools FILE] [--system TEXT] [--thinking]",                      \
       "talk to a deployment, or to any OpenAI-compatible server")                                  \
     C(abort, "[NAME] ID", "end one request, by the id of its answer")                             \
+    C(bench,                                                                                       \
+      "[NAME | --url URL] [--sessions N] [--requests N] [--prompt-tokens N] [--max-tokens N] "     \
+      "[--seed N] [--json]",                                                                       \
+      "load a deployment, or any OpenAI-compatible server, and measure it")                        \
     C(actor, "DIRECTORY ID INCARNATION", "one actor of a deployment; a supervisor calls this")     \
     C(run, "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N]", \
       "answer one prompt in this process, without actors")                                         \

@@ -5,6 +5,8 @@
 #include "cli/command.h"
 #include "runtime/base/check.h"
 
+enum { USAGE_COLUMNS = 46, TEXT_COLUMN = 2 + 7 + 1 + USAGE_COLUMNS };
+
 typedef struct {
     const char *name;
     const char *usage;
@@ -22,8 +24,12 @@ static const command_row_t commands[] = {
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: lockstep COMMAND [ARGUMENT...]\n\n");
-    for (const command_row_t *row = commands; row->name; row++)
-        fprintf(out, "  %-7s %-40s %s\n", row->name, row->usage, row->text);
+    for (const command_row_t *row = commands; row->name; row++) {
+        fprintf(out, "  %-7s %-*s", row->name, USAGE_COLUMNS, row->usage);
+        if (strlen(row->usage) >= USAGE_COLUMNS)
+            fprintf(out, "\n%*s", TEXT_COLUMN, "");
+        fprintf(out, "%s\n", row->text);
+    }
 }
 
 int main(int argc, char **argv)
