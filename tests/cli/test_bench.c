@@ -44,7 +44,7 @@ static void test_percentiles_are_the_smallest_that_hold(void **state)
         }
         bench_samples_sort(&samples);
         assert_int_equal(samples.count, counts[c]);
-        assert_float_equal(bench_samples_mean(&samples), sum / counts[c], 1e-3);
+        assert_float_equal((float)bench_samples_mean(&samples), (float)(sum / counts[c]), 1e-3F);
         for (size_t s = 0; s < COUNT_OF(shares); s++) {
             double value = bench_samples_percentile(&samples, shares[s]);
 
