@@ -111,9 +111,9 @@ int main(int argc, char **argv)
 {
     static bench_t self;
     char line[128];
-    uint32_t a, b;
+    uint32_t a, b, threads;
 
-    if (argc != 4) {
+    if (argc != 4 || sscanf(argv[3], "%" SCNu32, &threads) != 1) {
         fprintf(stderr, "usage: bench_forward MODEL CACHE THREADS\n");
         return 2;
     }

@@ -1,7 +1,7 @@
 """gguf_convert.py LLAMA_CPP MODEL OUT - a release checkpoint as GGUF, by llama.cpp's own converter.
 
-It keeps the experts' MXFP4 and turns FP8 into Q8_0, as it does for the full model. The vocabulary is
-left out: the converter knows tokenizers by name, and a benchmark of the forward pass needs none.
+It keeps the experts' MXFP4 and turns FP8 into Q8_0, as it does for the full model. The vocabulary
+is left out: the converter knows tokenizers by name, and the forward pass needs none.
 """
 import sys
 from pathlib import Path
