@@ -1,7 +1,7 @@
 /* Typed messages from one actor to another, all of it: encode, stream with credit, ZeroMQ,
  * decode, dispatch to a handler; against raw ZeroMQ and against CZMQ, PUSH to PULL, one frame a
  * message of as many bytes. inproc between two threads, ipc between two processes. All three
- * take turns; a row is the median of the turns' ratios.
+ * take turns; a row is the median of the turns' ratios: by the clock, and by the work of all cores.
  *
  *     build/release/bench/bench_message [JSON]
  */
@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -291,12 +292,34 @@ static void forget_czmq(void)
 #endif
 }
 
-/* Messages a second. */
-static double run_inproc(const way_t *way, turn_t turn)
+/* Messages a second: of the clock, and of all cores' work. The second does not care who else is
+ * at work. */
+typedef struct {
+    double by_clock;
+    double by_work;
+} rate_t;
+
+static double seconds_of(struct timeval time)
+{
+    return (double)time.tv_sec + (double)time.tv_usec * 1e-6;
+}
+
+/* Of this process and of those it has waited for. */
+static double work_seconds(void)
+{
+    struct rusage self, children;
+
+    (void)getrusage(RUSAGE_SELF, &self);
+    (void)getrusage(RUSAGE_CHILDREN, &children);
+    return seconds_of(self.ru_utime) + seconds_of(self.ru_stime) + seconds_of(children.ru_utime) +
+           seconds_of(children.ru_stime);
+}
+
+static rate_t run_inproc(const way_t *way, turn_t turn)
 {
     thread_t context = {way, &turn};
     pthread_t thread;
-    double seconds;
+    double seconds, work = work_seconds();
 
     turn.zmq = zmq_ctx_new();
     if (way->send == ours_send)
@@ -310,13 +333,13 @@ static double run_inproc(const way_t *way, turn_t turn)
         process_close(ours_sending);
     (void)zmq_ctx_term(turn.zmq);
     forget_czmq();
-    return turn.messages / seconds;
+    return (rate_t){turn.messages / seconds, turn.messages / (work_seconds() - work)};
 }
 
-static double run_ipc(const way_t *way, turn_t turn)
+static rate_t run_ipc(const way_t *way, turn_t turn)
 {
+    double seconds, work = work_seconds();
     pid_t child = fork();
-    double seconds;
 
     ASSERT(child >= 0);
     if (child == 0) {
@@ -327,26 +350,35 @@ static double run_ipc(const way_t *way, turn_t turn)
     (void)kill(child, SIGKILL);
     (void)waitpid(child, NULL, 0);
     forget_czmq();
-    return turn.messages / seconds;
+    return (rate_t){turn.messages / seconds, turn.messages / (work_seconds() - work)};
 }
 
 static void compare(report_t *report, const char *name, const way_t *other, double goal,
                     const turn_t *turn, bool inproc)
 {
     static const way_t ours = {ours_send, ours_receive};
-    double mine[TURNS], theirs[TURNS], ratios[TURNS];
+    double mine[2][TURNS], theirs[2][TURNS], ratios[2][TURNS];
     uint8_t body[4096];
     char row[80];
 
     for (int i = 0; i < TURNS; i++) {
-        mine[i] = inproc ? run_inproc(&ours, *turn) : run_ipc(&ours, *turn);
-        theirs[i] = inproc ? run_inproc(other, *turn) : run_ipc(other, *turn);
-        ratios[i] = mine[i] / theirs[i];
+        const rate_t a = inproc ? run_inproc(&ours, *turn) : run_ipc(&ours, *turn);
+        const rate_t b = inproc ? run_inproc(other, *turn) : run_ipc(other, *turn);
+
+        mine[0][i] = a.by_clock;
+        theirs[0][i] = b.by_clock;
+        mine[1][i] = a.by_work;
+        theirs[1][i] = b.by_work;
+        for (int by = 0; by < 2; by++)
+            ratios[by][i] = mine[by][i] / theirs[by][i];
     }
-    snprintf(row, sizeof(row), "%s, %zu bytes, %s", inproc ? "inproc" : "ipc",
-             body_bytes(turn, body, sizeof(body)), name);
-    report_row(report, row, report_median(mine, TURNS) * 1e-6, report_median(theirs, TURNS) * 1e-6,
-               report_median(ratios, TURNS), goal);
+    for (int by = 0; by < 2; by++) {
+        snprintf(row, sizeof(row), "%s, %zu bytes, %s%s", inproc ? "inproc" : "ipc",
+                 body_bytes(turn, body, sizeof(body)), name, by ? ", of work" : "");
+        report_row(report, row, report_median(mine[by], TURNS) * 1e-6,
+                   report_median(theirs[by], TURNS) * 1e-6, report_median(ratios[by], TURNS),
+                   by ? 0 : goal);
+    }
 }
 
 static void compare_all(report_t *report, turn_t turn, bool inproc)
