@@ -16,7 +16,8 @@ enum {
 #define COMMAND_TABLE(C)                                                                           \
     C(check, "FILE... | --schema", "say what is wrong with topology files, or what they may hold") \
     C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start") \
-    C(up, "FILE [--port N] [--name NAME] [--detach]", "start a deployment and say when it is ready") \
+    C(up, "FILE [--port N] [--name NAME] [--detach | --in-process]",                              \
+      "start a deployment and say when it is ready; --in-process: as threads, to debug")           \
     C(down, "[NAME]", "stop a deployment, until nothing of it is left")                            \
     C(ps, "[NAME] [--json | --streams]", "show every actor: state, mailbox, progress, streams")      \
     C(chat, "[NAME | --url URL] [--tools FILE] [--system TEXT] [--thinking]",                      \

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include "actors/gateway/client.h"
 #include "actors/group.h"
@@ -17,7 +18,7 @@
 #include "model/device_cpu.h"
 #include "model/symbolic.h"
 #include "runtime/base/log.h"
-#include "runtime/process.h"
+#include "runtime/threads.h"
 
 enum { STATE_SUPERVISOR_STOPPED = 2, SYMBOLIC_VOCABULARY = 1536, SYMBOLIC_ANSWER_TOKENS = 64 };
 
@@ -223,38 +224,131 @@ static status_t run(launch_t *self, const process_config_t *config)
     return status;
 }
 
-int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
-                 incarnation_t incarnation)
+/* What an actor's process is made of, but for where it receives. */
+static launch_t *prepare(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
+                         incarnation_t incarnation, process_config_t *config)
 {
     const topology_t *topology = &deployment->topology;
     launch_t *self = calloc(1, sizeof(*self));
-    process_config_t config = {.table = &message_table};
-    status_t status;
 
     if (!self)
-        return EXIT_FAILED;
+        return NULL;
     self->rundir = rundir;
     self->deployment = deployment;
     self->actor = &topology->actors[actor];
     roster_init(&self->roster, topology);
+    *config = (process_config_t){
+        .table = &message_table,
+        .type = actor_type_of(self->roster.actors[actor].kind),
+        .birth = {.id = actor, .incarnation = incarnation, .topology = topology},
+        .roster = &self->roster,
+        .endpoints = &self->endpoints,
+        .digests.topology = topology->version,
+        .shm_prefix = rundir->shm_prefix,
+    };
+    return self;
+}
+
+static int exit_code(status_t status)
+{
+    if (status == STATUS_OK)
+        return EXIT_OK;
+    LOG(ERROR, "PROCESS-ENDS %s: %s", status_name(status), trail_text());
+    trail_print(stderr);
+    return EXIT_FAILED;
+}
+
+int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
+                 incarnation_t incarnation)
+{
+    process_config_t config;
+    launch_t *self = prepare(rundir, deployment, actor, incarnation, &config);
+    status_t status;
+    int code;
+
+    if (!self)
+        return EXIT_FAILED;
     log_open(STDERR_FILENO, self->actor->name);
     signal(SIGPIPE, SIG_IGN);
-    config.type = actor_type_of(self->roster.actors[actor].kind);
-    config.birth = (actor_birth_t){.id = actor, .incarnation = incarnation, .topology = topology};
-    config.roster = &self->roster;
-    config.endpoints = &self->endpoints;
-    config.digests.topology = topology->version;
-    config.shm_prefix = rundir->shm_prefix;
     trail_reset();
     status = endpoints_ipc(&self->endpoints, &self->roster, rundir->path);
     if (status == STATUS_OK)
         status = set_up_kind(self, incarnation, &config);
     if (status == STATUS_OK)
         status = run(self, &config);
-    if (status != STATUS_OK) {
-        LOG(ERROR, "PROCESS-ENDS %s: %s", status_name(status), trail_text());
-        trail_print(stderr);
-    }
+    code = exit_code(status);
     free(self);
-    return status == STATUS_OK ? EXIT_OK : EXIT_FAILED;
+    return code;
+}
+
+/* ---- all in one process ---------------------------------------------------------------------- */
+
+static threads_t *volatile running; /* for the handler */
+static volatile sig_atomic_t end_wanted;
+
+static void on_end(int number)
+{
+    (void)number;
+    end_wanted = 1;
+    if (running)
+        threads_stop(running);
+}
+
+static status_t run_threads(const process_config_t *configs, uint32_t count)
+{
+    struct sigaction action = {.sa_handler = on_end};
+    threads_t *threads;
+    status_t status;
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    TRY(threads_open(configs, count, &threads));
+    running = threads;
+    status = end_wanted ? STATUS_OK : threads_run(threads);
+    running = NULL;
+    threads_close(threads);
+    return status;
+}
+
+static status_t prepare_threads(const rundir_t *rundir, const deployment_t *deployment, void *zmq,
+                                launch_t **actors, process_config_t *configs, uint32_t *count)
+{
+    const topology_t *topology = &deployment->topology;
+
+    for (uint32_t i = 0; i < topology->actor_count; i++) {
+        launch_t *self;
+
+        if (topology->actors[i].kind == TOPOLOGY_SUPERVISOR)
+            continue;
+        self = prepare(rundir, deployment, topology->actors[i].id, 1, &configs[*count]);
+        if (!self)
+            return FAIL(STATUS_NO_MEMORY, "no memory for %s", topology->actors[i].name);
+        actors[*count] = self;
+        configs[*count].zmq = zmq;
+        TRY(endpoints_inproc(&self->endpoints, &self->roster, rundir->name));
+        TRY(set_up_kind(self, 1, &configs[(*count)++]));
+    }
+    return STATUS_OK;
+}
+
+int launch_threads(const rundir_t *rundir, const deployment_t *deployment)
+{
+    static launch_t *actors[ACTORS_MAX];
+    static process_config_t configs[ACTORS_MAX];
+    void *zmq = zmq_ctx_new();
+    uint32_t count = 0;
+    status_t status;
+
+    log_open(STDERR_FILENO, rundir->name);
+    signal(SIGPIPE, SIG_IGN);
+    trail_reset();
+    status = zmq ? prepare_threads(rundir, deployment, zmq, actors, configs, &count)
+                 : FAIL(STATUS_NO_MEMORY, "no ZeroMQ context");
+    if (status == STATUS_OK)
+        status = run_threads(configs, count);
+    for (uint32_t i = 0; i < ACTORS_MAX; i++)
+        free(actors[i]);
+    if (zmq)
+        zmq_ctx_term(zmq);
+    return exit_code(status);
 }

@@ -1,4 +1,5 @@
-/* launch.h - one actor of a deployment as a process: what it needs is put together and run here. */
+/* launch.h - actors of a deployment, one as a process or all as threads: what they need is put
+ * together and run here. */
 #ifndef CLI_LAUNCH_H
 #define CLI_LAUNCH_H
 
@@ -8,5 +9,9 @@
 /* Runs the actor to its end; the log goes to standard error. Returns an exit code. */
 int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
                  incarnation_t incarnation);
+
+/* Runs all actors but the supervisor as threads of this process, until SIGINT or SIGTERM, or until
+ * one of them ends: nothing here is isolated or comes back. The log goes to standard error. */
+int launch_threads(const rundir_t *rundir, const deployment_t *deployment);
 
 #endif

@@ -27,6 +27,7 @@ typedef struct {
     const char *name; /* NULL: the topology's own */
     const char *port; /* NULL: the topology's */
     bool detach;
+    bool in_process;
 } options_t;
 
 static volatile sig_atomic_t stop_wanted;
@@ -42,6 +43,7 @@ static int parse(int argc, char **argv, options_t *options)
     static const struct option long_options[] = {{"port", required_argument, NULL, 'p'},
                                                  {"name", required_argument, NULL, 'n'},
                                                  {"detach", no_argument, NULL, 'd'},
+                                                 {"in-process", no_argument, NULL, 'i'},
                                                  {NULL, 0, NULL, 0}};
     int option;
 
@@ -64,11 +66,14 @@ static int parse(int argc, char **argv, options_t *options)
         case 'd':
             options->detach = true;
             break;
+        case 'i':
+            options->in_process = true;
+            break;
         default:
             return command_usage("up");
         }
     }
-    if (optind + 1 != argc)
+    if (optind + 1 != argc || (options->detach && options->in_process))
         return command_usage("up");
     options->file = argv[optind];
     return EXIT_OK;
@@ -100,6 +105,21 @@ static _Noreturn void be_supervisor(rundir_t *rundir, const deployment_t *deploy
                         topology_actor(&deployment->topology, TOPOLOGY_SUPERVISOR, 0)->id, 1);
     rundir_remove(rundir);
     _exit(code);
+}
+
+/* For a debugger: no child, no supervisor, and nothing that comes back. */
+static int be_everything(rundir_t *rundir, const deployment_t *deployment)
+{
+    int code;
+
+    rundir_pid_write(rundir, getpid());
+    printf("%s runs in this process; it is ready when a line says GATEWAY-READY.\n"
+           "Ctrl-C stops it.\n",
+           rundir->name);
+    fflush(stdout);
+    code = launch_threads(rundir, deployment);
+    rundir_remove(rundir);
+    return code;
 }
 
 /* ---- watching -------------------------------------------------------------------------------- */
@@ -302,6 +322,8 @@ static int start(const options_t *options, deployment_t *deployment)
     }
     if (options->port)
         setenv("LOCKSTEP_PORT", options->port, 1);
+    if (options->in_process)
+        return be_everything(&rundir, deployment);
     signal(SIGINT, on_stop);
     signal(SIGTERM, on_stop);
     signal(SIGHUP, on_stop);

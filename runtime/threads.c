@@ -4,12 +4,14 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "runtime/base/log.h"
+
 typedef struct {
     threads_t *all;
     process_t *process;
     pthread_t thread;
     bool started;
-    char name[16];
+    const char *name;
 } one_t;
 
 struct threads {
@@ -21,10 +23,13 @@ struct threads {
 static void *run(void *context)
 {
     one_t *one = context;
+    char short_name[16]; /* as many as a debugger can show */
     int none = -1;
     status_t status;
 
-    (void)pthread_setname_np(pthread_self(), one->name);
+    (void)snprintf(short_name, sizeof(short_name), "%s", one->name);
+    (void)pthread_setname_np(pthread_self(), short_name);
+    log_thread_name_set(one->name);
     status = process_run(one->process);
     (void)atomic_compare_exchange_strong(&one->all->first, &none, (int)status);
     threads_stop(one->all);
@@ -45,8 +50,7 @@ status_t threads_open(const process_config_t *configs, uint32_t count, threads_t
 
         ASSERT(config->zmq != NULL);
         one->all = threads;
-        (void)snprintf(one->name, sizeof(one->name), "%s",
-                       roster_name(config->roster, config->birth.id));
+        one->name = roster_name(config->roster, config->birth.id);
         status = process_open(config, &one->process);
         if (status != STATUS_OK) {
             threads_close(threads);

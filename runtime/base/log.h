@@ -16,6 +16,8 @@ enum { LOG_LINE_BYTES_MAX = 1024 };
 
 /* Where lines go (a descriptor, not owned; 2 at first) and which name stands in front of each ("" at first). */
 void log_open(int descriptor, const char *name);
+/* Another name for the lines of this thread, where one process runs several actors. */
+void log_thread_name_set(const char *name);
 void log_level_set(log_level_t level);
 bool log_wants(log_level_t level);
 /* "error" ... "trace"; false if `text` names none. */
