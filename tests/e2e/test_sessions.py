@@ -12,8 +12,9 @@ from deployment import Deployment
 TOPOLOGY = "topology/examples/8-devices.yaml"
 EVALUATION = "tests/golden/tiny_eval"
 SESSIONS = 64
-# What may die in mid-run without an answer changing; each once per round.
-VICTIMS = ("decode/0/rank/1", "transfer/0", "scheduler/0")
+TOKENS_MAX = 48
+# Who dies when so many of all tokens are out: first hand-overs run, then replays look for a route.
+VICTIMS = (("transfer/0", 0.05), ("decode/0/rank/1", 0.3), ("scheduler/0", 0.35))
 
 
 def load_sessions():
@@ -27,15 +28,29 @@ def load_sessions():
     return rows[:SESSIONS]
 
 
-async def answer(client, model, session, started=None):
-    """Streams one session: reasoning, content, calls, finish reason, and its logprobs' tokens."""
-    text, calls, finish = "", {}, None
+class Progress:
+    """Counts tokens over all sessions and kills each victim when its share of them is out."""
+
+    def __init__(self, deployment, total, victims):
+        self.deployment, self.total, self.tokens = deployment, total, 0
+        self.due = list(victims)
+        self.pids = {victim: deployment.pid(victim) for victim, _ in victims}
+
+    def count(self):
+        self.tokens += 1
+        while self.due and self.tokens >= self.due[0][1] * self.total:
+            os.kill(self.pids[self.due.pop(0)[0]], signal.SIGKILL)
+
+
+async def answer(client, model, session, turn, progress=None):
+    """One session, streamed: its tokens with their logprobs, all text, calls, and how it ended."""
+    tokens, text, calls, finish = [], "", {}, None
+    sampling = {"temperature": 1.0, "seed": turn} if turn % 4 == 3 else {"temperature": 0}
     stream = await client.chat.completions.create(
         model=model, messages=session["messages"], tools=session["tools"] or openai.NOT_GIVEN,
-        stream=True, max_tokens=200, extra_body={"thinking": session["mode"] == "thinking"})
+        stream=True, max_tokens=TOKENS_MAX, logprobs=True, **sampling,
+        extra_body={"thinking": session["mode"] == "thinking"})
     async for chunk in stream:
-        if started is not None:
-            started.set()
         for choice in chunk.choices:
             delta = choice.delta
             text += (getattr(delta, "reasoning_content", None) or "") + (delta.content or "")
@@ -43,18 +58,12 @@ async def answer(client, model, session, started=None):
                 name, arguments = calls.get(call.index, ("", ""))
                 calls[call.index] = (name + (call.function.name or ""),
                                      arguments + (call.function.arguments or ""))
+            for token in choice.logprobs.content if choice.logprobs else []:
+                tokens.append((token.token, token.logprob))
+                if progress:
+                    progress.count()
             finish = choice.finish_reason or finish
-    return text, sorted(calls.items()), finish
-
-
-async def answer_all(client, model, sessions, deployment=None, victim=None):
-    """All at once; the victim is killed as soon as a first token is out."""
-    started = asyncio.Event()
-    tasks = [asyncio.create_task(answer(client, model, session, started)) for session in sessions]
-    if victim:
-        await started.wait()
-        os.kill(deployment.pid(victim), signal.SIGKILL)
-    return await asyncio.gather(*tasks)
+    return tokens, text, sorted(calls.items()), finish
 
 
 class Sessions(unittest.TestCase):
@@ -63,21 +72,28 @@ class Sessions(unittest.TestCase):
         self.assertEqual(len(sessions), SESSIONS)
         with Deployment(TOPOLOGY) as deployment:
             asyncio.run(self.compare(deployment, sessions))
+            said = deployment.log()
+            self.assertNotIn("TOKEN-DIFFERS", said)
+            for victim, _ in VICTIMS:
+                self.assertEqual(said.count(f"SUPERVISOR-EXITED actor={victim} "), 1)
 
     async def compare(self, deployment, sessions):
         # While a group comes back, new requests get 429 with Retry-After, which the client heeds.
         client = openai.AsyncOpenAI(base_url=deployment.url + "/v1", api_key="none", timeout=300,
                                     max_retries=20)
         model = (await client.models.list()).data[0].id
-        alone = [await answer(client, model, session) for session in sessions]
-        self.assertTrue(all(finish for _, _, finish in alone))
-        for victim in (None, *VICTIMS):
-            before = deployment.pid(victim) if victim else None
-            together = await answer_all(client, model, sessions, deployment, victim)
+        alone = [await answer(client, model, session, turn)
+                 for turn, session in enumerate(sessions)]
+        self.assertTrue(all(finish and tokens for tokens, _, _, finish in alone))
+        total = sum(len(tokens) for tokens, *_ in alone)
+        for victims in ((), VICTIMS):
+            progress = Progress(deployment, total, victims)
+            together = await asyncio.gather(*[answer(client, model, session, turn, progress)
+                                              for turn, session in enumerate(sessions)])
             for session, one, other in zip(sessions, alone, together):
-                self.assertEqual(other, one, f"{session['id']} with {victim} killed")
-            if victim:
-                self.assertNotEqual(deployment.pid(victim), before)
+                self.assertEqual(other, one, f"{session['id']} with {victims} killed")
+            for victim, pid in progress.pids.items():
+                deployment.await_new_life(victim, pid)
         await client.close()
 
 
