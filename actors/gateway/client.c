@@ -498,7 +498,9 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
                        const char *path, const char *body, size_t bytes)
 {
     port_state_t *self = context;
-    bool get = strcmp(method, "GET") == 0, post = strcmp(method, "POST") == 0;
+    /* Of a HEAD libmicrohttpd sends the head alone. */
+    bool get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    bool post = strcmp(method, "POST") == 0;
     openai_error_t error;
 
     if (post && strcmp(path, "/v1/chat/completions") == 0) {

@@ -219,9 +219,12 @@ class Refusals(unittest.TestCase):
 
 class Service(unittest.TestCase):
     def test_health_and_ready(self):
-        for path in ("/health", "/ready"):
-            with urllib.request.urlopen(deployment.url + path, timeout=60) as answer:
-                self.assertEqual(answer.status, 200)
+        for path in ("/health", "/ready", "/v1/models"):
+            for method in ("GET", "HEAD"):
+                request = urllib.request.Request(deployment.url + path, method=method)
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    self.assertEqual(answer.status, 200)
+                    self.assertEqual(len(answer.read()) > 0, method == "GET")
 
     def test_a_client_that_leaves_is_aborted(self):
         stream = ask("Hello", stream=True, max_tokens=8000, extra_body={"ignore_eos": True})
