@@ -20,6 +20,9 @@ enum {
       "start a deployment and say when it is ready; --in-process: as threads, to debug")           \
     C(down, "[NAME]", "stop a deployment, until nothing of it is left")                            \
     C(ps, "[NAME] [--json | --streams]", "show every actor: state, mailbox, progress, streams")      \
+    C(tap, "[NAME] [--actor ACTOR] [--message MESSAGE] [--old] [--reveal]",                        \
+      "show messages as they come; --old: and those before; --reveal: token ids too")              \
+    C(probe, "[NAME] [ACTOR|all PROBE on|off]", "list probes, or switch one of an actor")          \
     C(chat, "[NAME | --url URL] [--tools FILE] [--system TEXT] [--thinking]",                      \
       "talk to a deployment, or to any OpenAI-compatible server")                                  \
     C(abort, "[NAME] ID", "end one request, by the id of its answer")                             \

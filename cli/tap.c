@@ -1,0 +1,250 @@
+/* tap.c - `lockstep tap [NAME]`: messages of a running deployment as they come, from the actors'
+ * frame rings.
+ *
+ * Reads shared memory only: actors do not know that somebody looks. A ring keeps the last MiB of
+ * an actor's frames, so --old shows what led to now, also for an actor that is stuck. What is
+ * lost to a slow terminal is counted.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/rundir.h"
+#include "messages/message.h"
+#include "runtime/codec.h"
+#include "runtime/figures.h"
+#include "runtime/frame.h"
+#include "runtime/ring.h"
+
+enum { LOOK_MS = 50 };
+
+typedef struct {
+    const char *name;
+    const char *actor;   /* NULL: all */
+    const char *message; /* NULL: all */
+    bool old;            /* what the rings hold, then end */
+    bool reveal;         /* token ids too */
+} options_t;
+
+typedef struct {
+    ring_t *ring; /* NULL: not open */
+    ring_reader_t reader;
+    uint64_t incarnation; /* of the life whose ring it is */
+    uint64_t missed;      /* already told */
+} source_t;
+
+typedef struct {
+    const options_t *options;
+    const rundir_t *rundir;
+    const topology_t *topology;
+    source_t sources[ACTORS_MAX];
+    arena_t arena;
+    uint8_t bytes[RING_RECORD_BYTES_MAX];
+} tap_t;
+
+static volatile sig_atomic_t ended;
+
+static void on_signal(int number)
+{
+    (void)number;
+    ended = 1;
+}
+
+/* ---- one record ------------------------------------------------------------------------------ */
+
+static const char *name_of(const tap_t *self, uint16_t id)
+{
+    static const char *const ports[] = {"runtime", "device", "client", "process", "figures"};
+
+    if (id < self->topology->actor_count)
+        return self->topology->actors[id].name;
+    return id >= PORT_FIRST && id < PORT_FIRST + COUNT_OF(ports) ? ports[id - PORT_FIRST]
+                                                                 : "observer";
+}
+
+static void print_message(tap_t *self, const ring_record_t *record, const char *from,
+                          const char *to, uint16_t id, const uint8_t *body, size_t size)
+{
+    const message_row_t *row = id < message_table.count ? &message_table.rows[id] : NULL;
+    const void *decoded = NULL;
+
+    if (!row || !row->name ||
+        (self->options->message && strcmp(self->options->message, row->name) != 0))
+        return;
+    arena_reset(&self->arena);
+    printf("%10.6f %s > %s ", (double)record->us * 1e-6, from, to);
+    if (codec_decode(row, body, size, &self->arena, &decoded) == STATUS_OK)
+        codec_print(row, decoded, self->options->reveal, stdout);
+    else
+        printf("%s: %s", row->name, trail_text());
+    putchar('\n');
+}
+
+/* Only what is received: what is sent is received by somebody else. */
+static void print_record(tap_t *self, const char *actor, const ring_record_t *record)
+{
+    cursor_t cursor = {self->bytes, record->size, 0};
+    frame_header_t header = {0};
+    frame_data_t data = {0};
+
+    trail_reset();
+    if (record->what == RING_PORT_RECEIVED)
+        print_message(self, record, name_of(self, record->peer), actor, record->id, self->bytes,
+                      record->size);
+    if (record->what == RING_PORT_SENT)
+        print_message(self, record, actor, name_of(self, record->peer), record->id, self->bytes,
+                      record->size);
+    if (record->what != RING_RECEIVED || frame_read_header(&cursor, &header) != STATUS_OK ||
+        header.kind != FRAME_DATA || frame_read_data(&cursor, &data) != STATUS_OK)
+        return;
+    for (uint32_t i = 0; i < data.count; i++) {
+        const uint8_t *body = NULL;
+        uint32_t size = 0;
+        uint16_t id = 0;
+
+        if (frame_read_record(&cursor, &id, &body, &size) != STATUS_OK)
+            return; /* cut: it was longer than the ring keeps */
+        print_message(self, record, name_of(self, header.from), actor, id, body, size);
+    }
+}
+
+/* ---- the rings ------------------------------------------------------------------------------- */
+
+/* Opens the ring of the actor's present life; a later life has another one. */
+static bool is_open(tap_t *self, const char *name, source_t *source)
+{
+    const figures_t *figures = NULL;
+    uint64_t incarnation;
+
+    if (figures_open(self->rundir->shm_prefix, name, &figures) != STATUS_OK)
+        return source->ring != NULL;
+    incarnation = figure_get(&figures->incarnation);
+    figures_close(figures);
+    if (source->ring && source->incarnation == incarnation)
+        return true;
+    ring_close(source->ring);
+    source->ring = NULL;
+    if (ring_open(self->rundir->shm_prefix, name, &source->ring) != STATUS_OK)
+        return false;
+    ring_reader_begin(source->ring, self->options->old || source->incarnation != 0,
+                      &source->reader);
+    source->incarnation = incarnation;
+    source->missed = 0;
+    return true;
+}
+
+static uint32_t look(tap_t *self)
+{
+    uint32_t open = 0;
+
+    for (uint32_t i = 0; i < self->topology->actor_count; i++) {
+        const char *name = self->topology->actors[i].name;
+        source_t *source = &self->sources[i];
+        ring_record_t record;
+
+        trail_reset();
+        if ((self->options->actor && strcmp(self->options->actor, name) != 0) ||
+            !is_open(self, name, source))
+            continue;
+        open++;
+        while (!ended && ring_read(source->ring, &source->reader, &record, self->bytes))
+            print_record(self, name, &record);
+        if (source->reader.missed > source->missed)
+            printf("%s: %llu bytes were overwritten before they were read\n", name,
+                   (unsigned long long)(source->reader.missed - source->missed));
+        source->missed = source->reader.missed;
+    }
+    return open;
+}
+
+static int tap(tap_t *self)
+{
+    const struct timespec wait = {0, LOOK_MS * 1000000};
+    uint32_t open = look(self);
+
+    if (open == 0) {
+        fprintf(stderr, "lockstep tap: no ring of %s\n",
+                self->options->actor ? self->options->actor : "any actor");
+        return EXIT_FAILED;
+    }
+    while (!ended && !self->options->old && fflush(stdout) == 0 &&
+           rundir_holder(self->rundir) != 0) {
+        nanosleep(&wait, NULL);
+        (void)look(self);
+    }
+    for (uint32_t i = 0; i < ACTORS_MAX; i++)
+        ring_close(self->sources[i].ring);
+    return EXIT_OK;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static bool parse(int argc, char **argv, options_t *options)
+{
+    static const struct option long_options[] = {{"actor", required_argument, NULL, 'a'},
+                                                 {"message", required_argument, NULL, 'm'},
+                                                 {"old", no_argument, NULL, 'o'},
+                                                 {"reveal", no_argument, NULL, 'r'},
+                                                 {NULL, 0, NULL, 0}};
+    int option;
+
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        switch (option) {
+        case 'a':
+            options->actor = optarg;
+            break;
+        case 'm':
+            options->message = optarg;
+            break;
+        case 'o':
+            options->old = true;
+            break;
+        case 'r':
+            options->reveal = true;
+            break;
+        default:
+            return false;
+        }
+    }
+    if (optind < argc)
+        options->name = argv[optind++];
+    return optind == argc;
+}
+
+int command_tap(int argc, char **argv)
+{
+    options_t options = {0};
+    deployment_t *deployment;
+    rundir_t rundir;
+    tap_t *self;
+    int code = EXIT_FAILED;
+
+    if (!parse(argc, argv, &options))
+        return command_usage("tap");
+    if (rundir_find(options.name, &rundir) != STATUS_OK ||
+        rundir_deployment_read(&rundir, &deployment) != STATUS_OK) {
+        fprintf(stderr, "lockstep tap: %s\n", trail_text());
+        return EXIT_NOT_RUNNING;
+    }
+    self = calloc(1, sizeof(*self));
+    if (self) {
+        self->options = &options;
+        self->rundir = &rundir;
+        self->topology = &deployment->topology;
+        arena_init(&self->arena, malloc(MESSAGE_ARENA_BYTES), MESSAGE_ARENA_BYTES);
+    }
+    if (self && self->arena.bytes) {
+        signal(SIGINT, on_signal);
+        signal(SIGTERM, on_signal);
+        signal(SIGPIPE, SIG_IGN);
+        code = tap(self);
+    }
+    free(self ? self->arena.bytes : NULL);
+    free(self);
+    free(deployment);
+    return code;
+}

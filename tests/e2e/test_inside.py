@@ -1,0 +1,67 @@
+"""Looking inside a running deployment: `tap` shows messages, `probe` shows paths, both from outside."""
+import os
+import re
+import unittest
+
+from deployment import Deployment
+from test_in_process import answers
+
+TOPOLOGY = "topology/examples/default.yaml"
+
+
+class Inside(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.deployment = cls.enterClassContext(Deployment(TOPOLOGY))
+        answers(cls.deployment)
+
+    def tap(self, *arguments):
+        return self.deployment.command("tap", self.deployment.name, "--old", *arguments).stdout
+
+    def test_tap_shows_a_requests_way_and_hides_what_was_said(self):
+        lines = self.tap().splitlines()
+        way = ("client > gateway/0 client_request", "gateway/0 > scheduler/0 route",
+               "scheduler/0 > gateway/0 routed", "gateway/0 > prefill/0 submit",
+               "prefill/0 > decode/0 reserve", "decode/0 > transfer/0 open",
+               "prefill/0 > prefill/0/rank/0 step", "prefill/0/rank/0 > device step",
+               "decode/0 > gateway/0 tokens", "gateway/0 > client client_end")
+        for step in way:
+            self.assertTrue(any(f" {step}{{" in line for line in lines), step)
+        self.assertRegex("\n".join(lines), r"prompt=\[\d+ tokens\]")
+        self.assertNotRegex("\n".join(lines), r"prompt=\[\d+ \d+")
+
+    def test_tap_takes_one_actor_and_one_message_and_reveals_when_told(self):
+        lines = self.tap("--actor", "prefill/0", "--message", "submit", "--reveal").splitlines()
+        self.assertGreater(len(lines), 0)
+        for line in lines:
+            self.assertRegex(line, r" gateway/0 > prefill/0 submit\{.*prompt=\[\d+[] ]")
+
+    def test_tap_of_nobody_fails(self):
+        run = self.deployment.command("tap", self.deployment.name, "--actor", "nobody/7",
+                                      check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("nobody/7", run.stdout)
+
+    def test_a_probe_is_switched_while_it_runs(self):
+        def probe(*words, **options):
+            return self.deployment.command("probe", self.deployment.name, *words, **options)
+
+        def lines():
+            found = [os.path.join(folder, "log")
+                     for folder, _, names in os.walk(self.deployment.folder) if "log" in names]
+            with open(found[0], encoding="utf-8") as log:
+                return re.findall(r" gateway/0 PROBE message_handled .*", log.read())
+
+        self.assertNotIn("on in", probe().stdout)
+        self.assertEqual(lines(), [])
+        probe("gateway/0", "message_handled", "on")
+        self.assertIn("on in gateway/0", probe().stdout)
+        answers(self.deployment)
+        probe("gateway/0", "message_handled", "off")
+        self.assertGreater(len(lines()), 5)
+        self.assertEqual(probe("gateway/0", "nonsense", "on", check=False).returncode, 2)
+        self.assertEqual(probe("nobody/0", "stream_gap", "on", check=False).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
