@@ -27,6 +27,25 @@ static void draw_sampling(world_client_t *client, random_t *random)
         client->sampling.temperature = 1;
 }
 
+static void fill(world_client_t *client, const world_config_t *config,
+                 const symbolic_setup_t *setup, uint64_t beginning, uint64_t own, uint32_t shared)
+{
+    client->prompt = calloc(client->prompt_count, sizeof(*client->prompt));
+    client->answer = calloc(client->output_tokens_max, sizeof(*client->answer));
+    ASSERT(client->prompt && client->answer);
+    for (uint32_t i = 0; i < client->prompt_count; i++) {
+        uint64_t word =
+            i < shared ? random_at(config->seed + beginning, i) : random_at(own, i);
+
+        client->prompt[i] = (uint32_t)(word % setup->vocabulary);
+    }
+    client->answer_count =
+        symbolic_answer(setup, client->prompt, client->prompt_count, &client->sampling, false, NULL,
+                        0, client->output_tokens_max, client->answer, client->output_tokens_max);
+    client->answer_ends_by =
+        client->answer[client->answer_count - 1] == setup->end_token ? END_STOP : END_LENGTH;
+}
+
 static void make(world_client_t *client, const world_config_t *config,
                  const symbolic_setup_t *setup, random_t *random)
 {
@@ -37,23 +56,20 @@ static void make(world_client_t *client, const world_config_t *config,
     client->arrives_us = random_below(random, config->spread_us + 1);
     client->prompt_count = draw_length(random, config->prompt_tokens_max);
     shared = (uint32_t)random_below(random, client->prompt_count + 1);
-    client->prompt = calloc(client->prompt_count, sizeof(*client->prompt));
     client->output_tokens_max = 1 + (uint32_t)random_below(random, config->answer_tokens_max);
-    client->answer = calloc(client->output_tokens_max, sizeof(*client->answer));
-    ASSERT(client->prompt && client->answer);
-    for (uint32_t i = 0; i < client->prompt_count; i++) {
-        uint64_t word = beginning < BEGINNINGS && i < shared
-                            ? random_at(config->seed + beginning, i)
-                            : random_at(own, i);
-
-        client->prompt[i] = (uint32_t)(word % setup->vocabulary);
-    }
     draw_sampling(client, random);
-    client->answer_count =
-        symbolic_answer(setup, client->prompt, client->prompt_count, &client->sampling, false, NULL,
-                        0, client->output_tokens_max, client->answer, client->output_tokens_max);
-    client->answer_ends_by =
-        client->answer[client->answer_count - 1] == setup->end_token ? END_STOP : END_LENGTH;
+    fill(client, config, setup, beginning, own, beginning < BEGINNINGS ? shared : 0);
+}
+
+static void make_as_told(world_client_t *client, const world_config_t *config,
+                         const symbolic_setup_t *setup, const world_request_t *request,
+                         random_t *random)
+{
+    client->arrives_us = request->arrives_us;
+    client->prompt_count = request->prompt_tokens;
+    client->output_tokens_max = request->output_tokens_max;
+    client->sampling = (device_sampling_t){.top_p = 1, .repetition_penalty = 1};
+    fill(client, config, setup, 0, random_next(random), request->shared_tokens);
 }
 
 void load_make(world_client_t *clients, uint32_t count, const world_config_t *config,
@@ -61,7 +77,10 @@ void load_make(world_client_t *clients, uint32_t count, const world_config_t *co
 {
     for (uint32_t i = 0; i < count; i++) {
         clients[i] = (world_client_t){.id = i + 1};
-        make(&clients[i], config, setup, random);
+        if (config->requests)
+            make_as_told(&clients[i], config, setup, &config->requests[i], random);
+        else
+            make(&clients[i], config, setup, random);
     }
 }
 

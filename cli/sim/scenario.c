@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "messages/message.h"
+
 enum {
     CLIENTS_SMALL = 12, /* most stories */
     CLIENTS_LARGE = 64, /* one in eight */
@@ -14,6 +16,7 @@ enum {
     FLIPS_MAX = 2, /* three could end a request as poisoned, by the rules */
     PAGES_SPARE_MAX = 32,
     SLOTS_MAX_DRAWN = 8,
+    PLANT_STEPS_MAX = 30,
 };
 
 typedef enum {
@@ -76,21 +79,26 @@ static actor_id_t draw_actor(world_t *world, random_t *random)
     return actor;
 }
 
-static void flip_somewhere(world_t *world, random_t *random)
+static const topology_group_t *group_of_rank(world_t *world, actor_id_t rank)
 {
     const topology_t *topology = world_topology(world);
+    const topology_actor_t *leader = &topology->actors[topology->actors[rank].leader];
+
+    return topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+}
+
+static void flip_somewhere(world_t *world, random_t *random)
+{
     actor_id_t actor = draw_actor(world, random);
     device_unit_t unit = (device_unit_t)random_below(random, UNIT_COUNT);
     device_t *device = world_device(world, actor);
-    const topology_actor_t *leader;
     const topology_group_t *group;
     uint32_t counts[UNIT_COUNT];
 
     world_allow_flips(world);
     if (!device)
         return;
-    leader = &topology->actors[topology->actors[actor].leader];
-    group = topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+    group = group_of_rank(world, actor);
     counts[UNIT_HISTORY] = group->pages - 1;
     counts[UNIT_BORDER] = group->borders;
     counts[UNIT_SLOT] = group->slots;
@@ -129,20 +137,17 @@ static void strike(world_t *world, random_t *random, uint32_t *flips)
     }
 }
 
-/* False if no device lives now. */
-static bool plant(world_t *world, plant_t kind, random_t *random)
+/* In a rank that is about to run a step. */
+static void plant(world_t *world, plant_t kind, actor_id_t rank, random_t *random)
 {
-    device_t *device = world_device(world, draw_actor(world, random));
+    device_t *device = world_device(world, rank);
 
-    if (!device)
-        return false;
     if (kind == PLANT_bit_flip) {
-        for (uint32_t page = 1; page < 8; page++)
+        for (uint32_t page = 1; page < group_of_rank(world, rank)->pages; page++)
             symbolic_flip(device, UNIT_HISTORY, page, 1, (uint32_t)random_below(random, 64));
     } else if (kind == PLANT_wrong_token) {
         symbolic_mistake(device, 1);
     }
-    return true;
 }
 
 static bool run_until(world_t *world, uint64_t us)
@@ -173,11 +178,18 @@ static bool run_story(world_t *world, const scenario_t *scenario, random_t *rand
         strike(world, random, &flips);
     }
     if (scenario->plant != PLANT_none) {
-        if (!run_until(world, STORY_US / 4))
-            return false;
-        while (!plant(world, scenario->plant, random))
+        uint64_t steps = 1 + random_below(random, PLANT_STEPS_MAX);
+
+        while (steps > 0 && !world_all_ended(world)) {
+            sim_event_t last;
+
             if (!world_step(world))
                 return false;
+            last = world_last(world);
+            steps -= last.kind == SIM_DISPATCHED && last.message == MESSAGE_step;
+            if (steps == 0)
+                plant(world, scenario->plant, last.actor, random);
+        }
     }
     return world_finish(world);
 }

@@ -54,6 +54,7 @@ struct world {
     uint64_t faults_end_us; /* a stall lasts so long, a cut too */
     job_t *jobs;
     bool flips_allowed;
+    sim_event_t last;
     char violation[WORLD_VIOLATION_BYTES];
 };
 
@@ -388,6 +389,8 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
     actor_kind_t kind;
 
     (void)sim;
+    if (event->kind != SIM_OTHER || world->last.kind == SIM_OTHER)
+        world->last = *event;
     if (event->kind != SIM_STARTED && event->kind != SIM_DIED)
         return;
     kind = world->roster.actors[event->actor].kind;
@@ -555,9 +558,31 @@ void world_wrong_bytes(world_t *world, actor_id_t rank, const char *what)
 
 bool world_step(world_t *world)
 {
+    world->last = (sim_event_t){.kind = SIM_OTHER};
     if (!sim_step(world->sim))
         world_violate(world, "time: nothing is left to happen");
     return !world->violation[0];
+}
+
+sim_event_t world_last(const world_t *world)
+{
+    return world->last;
+}
+
+bool world_run_to(world_t *world, actor_id_t actor, uint16_t id)
+{
+    uint64_t end = sim_now_us(world->sim) + FINISH_US;
+
+    while (sim_now_us(world->sim) < end && world_step(world))
+        if (world->last.kind == SIM_DISPATCHED && world->last.actor == actor &&
+            world->last.message == id)
+            return true;
+    return false;
+}
+
+bool world_all_ended(const world_t *world)
+{
+    return world->open_clients == 0;
 }
 
 bool world_run(world_t *world, uint64_t us)

@@ -23,10 +23,19 @@
 
 enum { WORLD_CLIENTS_MAX = 256, WORLD_VIOLATION_BYTES = 512 };
 
+/* A request as a test wants it, not as a seed draws it. */
+typedef struct {
+    uint64_t arrives_us;
+    uint32_t prompt_tokens;
+    uint32_t shared_tokens; /* the first ones are the same in all such requests */
+    uint32_t output_tokens_max;
+} world_request_t;
+
 typedef struct {
     const topology_t *topology;
     uint64_t seed;
-    uint32_t clients; /* requests in all */
+    uint32_t clients;                /* requests in all */
+    const world_request_t *requests; /* NULL: drawn from the seed */
     uint32_t prompt_tokens_max;
     uint32_t answer_tokens_max;
     uint64_t spread_us; /* they come within this time */
@@ -87,6 +96,11 @@ device_t *world_device(world_t *world, actor_id_t rank);
 
 /* One event. False when a violation was found. */
 bool world_step(world_t *world);
+/* What happened in the last event; its kind is SIM_OTHER if nothing did that an actor saw. */
+sim_event_t world_last(const world_t *world);
+/* Until `actor` has handled a message of kind `id`. False if it has not within a bound. */
+bool world_run_to(world_t *world, actor_id_t actor, uint16_t id);
+bool world_all_ended(const world_t *world);
 /* Until every client has ended, at most until `us` of virtual time. */
 bool world_run(world_t *world, uint64_t us);
 /* No faults from here on: everything must end, and everything must be free, within a bound.

@@ -1,0 +1,125 @@
+/* Whole deployments by seed: one seed is one run, no seed violates, and each plant is caught. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/sim/stage.h"
+
+enum { SMOKE_SEEDS = 60, LONG_SEEDS = 2000, PLANT_SEEDS = 10 };
+
+static scenario_result_t run(const char *topology, uint64_t seed, plant_t plant)
+{
+    const scenario_t scenario = {stage_topology(topology), seed, plant, NULL};
+    scenario_result_t result;
+
+    scenario_run(&scenario, &result);
+    return result;
+}
+
+static uint64_t digest_of_fresh_process(const char *seed)
+{
+    char command[64], line[64] = "";
+    FILE *process;
+
+    snprintf(command, sizeof(command), "/proc/%d/exe --digest %s", getpid(), seed);
+    process = popen(command, "r");
+    assert_non_null(process);
+    assert_non_null(fgets(line, sizeof(line), process));
+    assert_int_equal(pclose(process), 0);
+    return strtoull(line, NULL, 16);
+}
+
+static void test_a_seed_is_one_run_in_this_process_and_in_any_other(void **state)
+{
+    static const char *const seeds[] = {"3", "4", "17"};
+
+    (void)state;
+    for (uint32_t i = 0; i < COUNT_OF(seeds); i++) {
+        uint64_t first = run("8-devices", strtoull(seeds[i], NULL, 10), PLANT_none).digest;
+
+        assert_int_equal(run("8-devices", strtoull(seeds[i], NULL, 10), PLANT_none).digest, first);
+        assert_int_equal(digest_of_fresh_process(seeds[i]), first);
+    }
+    assert_int_not_equal(run("8-devices", 3, PLANT_none).digest,
+                         run("8-devices", 4, PLANT_none).digest);
+}
+
+static void no_seed_violates(const char *topology)
+{
+    uint32_t seeds = stage_is_long() ? LONG_SEEDS : SMOKE_SEEDS;
+
+    for (uint64_t seed = 1; seed <= seeds; seed += stage_stride(1)) {
+        scenario_result_t result = run(topology, seed, PLANT_none);
+
+        if (!result.passed)
+            fail_msg("%s, seed %llu: %s", topology, (unsigned long long)seed, result.violation);
+    }
+}
+
+static void test_no_seed_violates_on_default(void **state)
+{
+    (void)state;
+    no_seed_violates("default");
+}
+
+static void test_no_seed_violates_on_8_devices(void **state)
+{
+    (void)state;
+    no_seed_violates("8-devices");
+}
+
+static void test_no_seed_violates_on_groups_of_different_size(void **state)
+{
+    (void)state;
+    no_seed_violates("unequal");
+}
+
+/* By the oracle that it is about, within a few seeds. */
+static void test_each_plant_is_caught_and_named(void **state)
+{
+    static const char *const oracles[PLANT_COUNT][2] = {
+#define PLANT_ORACLES(name, text) [PLANT_##name] = {"bytes:", "token:"},
+        PLANT_TABLE(PLANT_ORACLES)
+#undef PLANT_ORACLES
+    };
+    static const char *const topologies[] = {"default", "8-devices"};
+
+    (void)state;
+    for (plant_t plant = PLANT_none + 1; plant < PLANT_COUNT; plant++)
+        for (uint32_t i = 0; i < COUNT_OF(topologies); i++) {
+            scenario_result_t result = {.passed = true};
+
+            for (uint64_t seed = 1; seed <= PLANT_SEEDS && result.passed; seed++)
+                result = run(topologies[i], seed, plant);
+            if (result.passed)
+                fail_msg("%s on %s was not caught", plant_name(plant), topologies[i]);
+            assert_true(strncmp(result.violation, oracles[plant][0], 6) == 0 ||
+                        strncmp(result.violation, oracles[plant][1], 6) == 0);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_seed_is_one_run_in_this_process_and_in_any_other),
+        cmocka_unit_test(test_no_seed_violates_on_default),
+        cmocka_unit_test(test_no_seed_violates_on_8_devices),
+        cmocka_unit_test(test_no_seed_violates_on_groups_of_different_size),
+        cmocka_unit_test(test_each_plant_is_caught_and_named),
+    };
+
+    if (argc == 3 && strcmp(argv[1], "--digest") == 0) {
+        printf("%llx\n", (unsigned long long)run("8-devices", strtoull(argv[2], NULL, 10),
+                                                 PLANT_none)
+                             .digest);
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
