@@ -205,6 +205,7 @@ int command_sim(int argc, char **argv)
     }
     log_level_set(options.trace ? LOG_TRACE : LOG_ERROR);
     clock_gettime(CLOCK_MONOTONIC, &start);
+    world_keep_memory();
     if (options.first == options.last) {
         report_t report;
 

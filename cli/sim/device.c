@@ -32,10 +32,10 @@ typedef struct {
 typedef struct {
     actor_id_t leader;
     device_t *device;
-    uint64_t life;  /* counts starts; a timer of an earlier one does nothing */
-    uint64_t round; /* counts reforms, likewise */
-    bool ending;    /* the step at the head has its end scheduled */
-    uint32_t slow;  /* all takes so many times as long; 0 is 1 */
+    uint64_t life;        /* counts starts; a timer of an earlier one does nothing */
+    uint64_t round;       /* counts reforms, likewise */
+    bool ending;          /* the step at the head has its end scheduled */
+    uint32_t slow;        /* all takes so many times as long; 0 is 1 */
     uint64_t ended_epoch; /* the step that ended last here, and what came of it */
     uint64_t ended_seq;
     uint64_t ended_result;

@@ -34,8 +34,7 @@ static void fill(world_client_t *client, const world_config_t *config,
     client->answer = calloc(client->output_tokens_max, sizeof(*client->answer));
     ASSERT(client->prompt && client->answer);
     for (uint32_t i = 0; i < client->prompt_count; i++) {
-        uint64_t word =
-            i < shared ? random_at(config->seed + beginning, i) : random_at(own, i);
+        uint64_t word = i < shared ? random_at(config->seed + beginning, i) : random_at(own, i);
 
         client->prompt[i] = (uint32_t)(word % setup->vocabulary);
     }

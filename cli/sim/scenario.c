@@ -215,7 +215,7 @@ void scenario_run(const scenario_t *scenario, scenario_result_t *result)
     config.spread_us = random_below(&random, STORY_US);
     faults = (uint32_t)random_below(&random, FAULTS_MAX + 1);
     if (scenario->plant != PLANT_none)
-        faults = 0; /* what is found is the plant's */
+        faults = 0;                    /* what is found is the plant's */
     if (random_below(&random, 2) == 0) /* memory runs out */
         config.pages_max = pages_needed(&config) + (uint32_t)random_below(&random, PAGES_SPARE_MAX);
     config.slots_max = 1 + (uint32_t)random_below(&random, SLOTS_MAX_DRAWN);

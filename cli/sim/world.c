@@ -1,5 +1,6 @@
 #include "cli/sim/world.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ enum {
     END_TOKEN = 1,
     BORDERS = 12,
     PAGES_MAX = 512,
+    KEEP_BYTES = 1 << 25,
     SLOTS_OF_GROUP_MAX = 8,
 };
 
@@ -457,6 +459,12 @@ static void add_actors(world_t *world)
     for (uint32_t i = 0; i < topology->actor_count; i++)
         if (topology->actors[i].kind == TOPOLOGY_SUPERVISOR)
             sim_start(world->sim, (actor_id_t)i, 1);
+}
+
+void world_keep_memory(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, KEEP_BYTES);
+    (void)mallopt(M_TRIM_THRESHOLD, INT32_MAX);
 }
 
 world_t *world_open(const world_config_t *config)

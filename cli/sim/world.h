@@ -65,6 +65,10 @@ typedef struct {
     uint32_t retries; /* it was told OVERLOADED and asked again */
 } world_client_t;
 
+/* For a process that runs worlds one after another: memory stays, or most of the time goes into
+ * getting it again. */
+void world_keep_memory(void);
+
 /* Owner closes. */
 world_t *world_open(const world_config_t *config);
 void world_close(world_t *world);

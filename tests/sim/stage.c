@@ -34,6 +34,7 @@ topology_t *stage_topology(const char *name)
     char file[128];
 
     log_level_set(LOG_ERROR);
+    world_keep_memory();
     snprintf(file, sizeof(file), "topology/examples/%s.yaml", name);
     assert_int_equal(topology_load(file, &topology, &errors), STATUS_OK);
     return &topology;

@@ -11,9 +11,8 @@
 #include "tests/sim/stage.h"
 
 /* It comes when everybody has joined, spans pages, and takes two chunks and some steps. */
-static const world_request_t request = {.arrives_us = 150000,
-                                        .prompt_tokens = 600,
-                                        .output_tokens_max = 6};
+static const world_request_t request = {
+    .arrives_us = 150000, .prompt_tokens = 600, .output_tokens_max = 6};
 
 static topology_t *two_chunks(const char *name)
 {

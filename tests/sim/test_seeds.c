@@ -116,9 +116,9 @@ int main(int argc, char **argv)
     };
 
     if (argc == 3 && strcmp(argv[1], "--digest") == 0) {
-        printf("%llx\n", (unsigned long long)run("8-devices", strtoull(argv[2], NULL, 10),
-                                                 PLANT_none)
-                             .digest);
+        printf(
+            "%llx\n",
+            (unsigned long long)run("8-devices", strtoull(argv[2], NULL, 10), PLANT_none).digest);
         return 0;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
