@@ -96,10 +96,10 @@ static void test_abort_after_each_event(void **state)
     abort_after_each("default", stage_stride(1));
 }
 
-static void test_abort_after_each_event_on_8_devices(void **state)
+static void test_abort_after_events_on_8_devices(void **state)
 {
     (void)state;
-    abort_after_each("8-devices", stage_stride(2));
+    abort_after_each("8-devices", stage_stride(4));
 }
 
 static void test_death_of_each_actor_after_each_event(void **state)
@@ -111,14 +111,14 @@ static void test_death_of_each_actor_after_each_event(void **state)
 static void test_death_of_each_actor_after_events_on_8_devices(void **state)
 {
     (void)state;
-    die_after_each("8-devices", stage_stride(16));
+    die_after_each("8-devices", stage_stride(32));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_abort_after_each_event),
-        cmocka_unit_test(test_abort_after_each_event_on_8_devices),
+        cmocka_unit_test(test_abort_after_events_on_8_devices),
         cmocka_unit_test(test_death_of_each_actor_after_each_event),
         cmocka_unit_test(test_death_of_each_actor_after_events_on_8_devices),
     };
