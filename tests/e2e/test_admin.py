@@ -21,15 +21,12 @@ def setUpModule():
     global deployment, admin
     deployment = Deployment(TOPOLOGY)
     deployment.__enter__()
+    unittest.addModuleCleanup(deployment.__exit__, None, None, None)
     with open(os.path.join(deployment.folder, "lockstep", deployment.name, "gateway-0"),
               encoding="ascii") as file:
         client_port, admin_port = file.read().split()
     assert deployment.url.endswith(":" + client_port)
     admin = f"http://127.0.0.1:{admin_port}"
-
-
-def tearDownModule():
-    deployment.__exit__(None, None, None)
 
 
 def post(url, body):
