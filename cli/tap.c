@@ -36,11 +36,22 @@ typedef struct {
     uint64_t missed;      /* already told */
 } source_t;
 
+/* One message as text. Rings are read one after another, then all lines are put in the order of
+ * time. */
+typedef struct {
+    uint64_t us;
+    uint32_t number; /* among lines of one time */
+    char *text;      /* owned */
+} line_t;
+
 typedef struct {
     const options_t *options;
     const rundir_t *rundir;
     const topology_t *topology;
     source_t sources[ACTORS_MAX];
+    line_t *lines;
+    uint32_t line_count;
+    uint32_t line_room;
     arena_t arena;
     uint8_t bytes[RING_RECORD_BYTES_MAX];
 } tap_t;
@@ -65,26 +76,68 @@ static const char *name_of(const tap_t *self, uint16_t id)
                                                                  : "observer";
 }
 
-static void print_message(tap_t *self, const ring_record_t *record, const char *from,
-                          const char *to, uint16_t id, const uint8_t *body, size_t size)
+static bool make_room(tap_t *self)
+{
+    uint32_t room = self->line_room ? 2 * self->line_room : 256;
+    line_t *lines;
+
+    if (self->line_count < self->line_room)
+        return true;
+    lines = realloc(self->lines, room * sizeof(*lines));
+    if (!lines)
+        return false;
+    self->lines = lines;
+    self->line_room = room;
+    return true;
+}
+
+static void add_message(tap_t *self, const ring_record_t *record, const char *from, const char *to,
+                        uint16_t id, const uint8_t *body, size_t size)
 {
     const message_row_t *row = id < message_table.count ? &message_table.rows[id] : NULL;
+    line_t line = {.us = record->us, .number = self->line_count};
     const void *decoded = NULL;
+    size_t length = 0;
+    FILE *out;
 
-    if (!row || !row->name ||
+    if (!row || !row->name || !make_room(self) ||
         (self->options->message && strcmp(self->options->message, row->name) != 0))
         return;
+    out = open_memstream(&line.text, &length);
+    if (!out)
+        return;
     arena_reset(&self->arena);
-    printf("%10.6f %s > %s ", (double)record->us * 1e-6, from, to);
+    fprintf(out, "%10.6f %s > %s ", (double)record->us * 1e-6, from, to);
     if (codec_decode(row, body, size, &self->arena, &decoded) == STATUS_OK)
-        codec_print(row, decoded, self->options->reveal, stdout);
+        codec_print(row, decoded, self->options->reveal, out);
     else
-        printf("%s: %s", row->name, trail_text());
-    putchar('\n');
+        fprintf(out, "%s: %s", row->name, trail_text());
+    (void)fclose(out);
+    self->lines[self->line_count++] = line;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const line_t *x = a, *y = b;
+
+    if (x->us != y->us)
+        return x->us < y->us ? -1 : 1;
+    return x->number < y->number ? -1 : 1;
+}
+
+static void print_lines(tap_t *self)
+{
+    if (self->line_count > 0)
+        qsort(self->lines, self->line_count, sizeof(*self->lines), by_time);
+    for (uint32_t i = 0; i < self->line_count; i++) {
+        puts(self->lines[i].text);
+        free(self->lines[i].text);
+    }
+    self->line_count = 0;
 }
 
 /* Only what is received: what is sent is received by somebody else. */
-static void print_record(tap_t *self, const char *actor, const ring_record_t *record)
+static void add_record(tap_t *self, const char *actor, const ring_record_t *record)
 {
     cursor_t cursor = {self->bytes, record->size, 0};
     frame_header_t header = {0};
@@ -92,11 +145,11 @@ static void print_record(tap_t *self, const char *actor, const ring_record_t *re
 
     trail_reset();
     if (record->what == RING_PORT_RECEIVED)
-        print_message(self, record, name_of(self, record->peer), actor, record->id, self->bytes,
-                      record->size);
+        add_message(self, record, name_of(self, record->peer), actor, record->id, self->bytes,
+                    record->size);
     if (record->what == RING_PORT_SENT)
-        print_message(self, record, actor, name_of(self, record->peer), record->id, self->bytes,
-                      record->size);
+        add_message(self, record, actor, name_of(self, record->peer), record->id, self->bytes,
+                    record->size);
     if (record->what != RING_RECEIVED || frame_read_header(&cursor, &header) != STATUS_OK ||
         header.kind != FRAME_DATA || frame_read_data(&cursor, &data) != STATUS_OK)
         return;
@@ -107,7 +160,7 @@ static void print_record(tap_t *self, const char *actor, const ring_record_t *re
 
         if (frame_read_record(&cursor, &id, &body, &size) != STATUS_OK)
             return; /* cut: it was longer than the ring keeps */
-        print_message(self, record, name_of(self, header.from), actor, id, body, size);
+        add_message(self, record, name_of(self, header.from), actor, id, body, size);
     }
 }
 
@@ -151,12 +204,13 @@ static uint32_t look(tap_t *self)
             continue;
         open++;
         while (!ended && ring_read(source->ring, &source->reader, &record, self->bytes))
-            print_record(self, name, &record);
+            add_record(self, name, &record);
         if (source->reader.missed > source->missed)
             printf("%s: %llu bytes were overwritten before they were read\n", name,
                    (unsigned long long)(source->reader.missed - source->missed));
         source->missed = source->reader.missed;
     }
+    print_lines(self);
     return open;
 }
 
@@ -243,6 +297,7 @@ int command_tap(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         code = tap(self);
     }
+    free(self ? self->lines : NULL);
     free(self ? self->arena.bytes : NULL);
     free(self);
     free(deployment);

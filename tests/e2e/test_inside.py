@@ -1,4 +1,4 @@
-"""Looking inside a running deployment: `tap` shows messages, `probe` shows paths, both from outside."""
+"""Looking inside a running deployment: `tap` shows messages, `probe` shows paths."""
 import os
 import re
 import unittest
@@ -27,6 +27,8 @@ class Inside(unittest.TestCase):
                "decode/0 > gateway/0 tokens", "gateway/0 > client client_end")
         for step in way:
             self.assertTrue(any(f" {step}{{" in line for line in lines), step)
+        times = [float(line.split()[0]) for line in lines if "overwritten" not in line]
+        self.assertEqual(times, sorted(times))
         self.assertRegex("\n".join(lines), r"prompt=\[\d+ tokens\]")
         self.assertNotRegex("\n".join(lines), r"prompt=\[\d+ \d+")
 
