@@ -1,0 +1,156 @@
+"""More clients than a small gateway has room for, clients that leave, and one that does not read."""
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from deployment import Deployment
+
+STREAMS_MAX, SLOTS = 6, 2
+TOPOLOGY = f"""lockstep: 1
+model: {os.path.abspath("model/tiny")}
+limits: {{context_tokens: 8192}}
+gateway:
+  - {{streams_max: {STREAMS_MAX}}}
+prefill:
+  - {{pages: 256}}
+decode:
+  - {{pages: 256, slots: {SLOTS}}}
+"""
+ANSWER = "4 * 2 = 8."
+LONG = {"stream": True, "max_tokens": 7000, "ignore_eos": True}
+UNREAD_TOKENS = 3000  # with 20 alternatives each: megabytes, more than sockets hold for a reader
+VERBOSE = {"max_tokens": UNREAD_TOKENS, "ignore_eos": True, "logprobs": True, "top_logprobs": 20}
+LOOKS_MAX = 5000  # at a metric that must change; each is a request, so it is no busy loop
+
+
+def setUpModule():
+    global deployment, folder
+    folder = tempfile.TemporaryDirectory()
+    path = os.path.join(folder.name, "small.yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(TOPOLOGY)
+    deployment = Deployment(path)
+    deployment.__enter__()
+
+
+def tearDownModule():
+    deployment.__exit__(None, None, None)
+    folder.cleanup()
+
+
+def address():
+    host, port = deployment.url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+def request(content="What is 4 times 2?", **options):
+    return json.dumps({"model": "tiny", "messages": [{"role": "user", "content": content}],
+                       **options}).encode()
+
+
+def open_request(**options):
+    connection = http.client.HTTPConnection(*address(), timeout=60)
+    connection.request("POST", "/v1/chat/completions", request(**options))
+    return connection
+
+
+def fetch(path):
+    connection = http.client.HTTPConnection(*address(), timeout=60)
+    connection.request("GET", path)
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
+
+
+def metric(name):
+    return next(int(line.split()[1]) for line in fetch("/metrics").splitlines()
+                if line.startswith(name + " "))
+
+
+def await_metric(name, value):
+    assert any(metric(name) == value for _ in range(LOOKS_MAX)), f"{name}: {metric(name)}"
+
+
+def ask():
+    connection = open_request()
+    answer = connection.getresponse()
+    text = json.load(answer)["choices"][0]["message"]["content"]
+    connection.close()
+    return text
+
+
+class Crowd(unittest.TestCase):
+    def setUp(self):
+        await_metric("lockstep_requests_open", 0)
+
+    def test_one_too_many_is_told_when_to_come_back(self):
+        crowd = [open_request(**LONG) for _ in range(STREAMS_MAX)]
+        await_metric("lockstep_requests_open", STREAMS_MAX)
+        late = open_request()
+        answer = late.getresponse()
+        self.assertEqual(answer.status, 429)
+        self.assertGreaterEqual(int(answer.getheader("Retry-After")), 1)
+        error = json.load(answer)["error"]
+        self.assertEqual(error["type"], "overloaded_error")
+        self.assertTrue(error["message"])
+        late.close()
+        for connection in crowd:
+            connection.close()
+        await_metric("lockstep_requests_open", 0)
+        self.assertEqual(ask(), ANSWER)
+
+    def test_who_leaves_in_the_queue_makes_room(self):
+        running = [open_request(**LONG) for _ in range(SLOTS)]
+        for connection in running:
+            self.assertEqual(connection.getresponse().status, 200)  # they hold all slots now
+        waiting = [open_request(**LONG) for _ in range(STREAMS_MAX - SLOTS)]
+        await_metric("lockstep_requests_open", STREAMS_MAX)
+        for connection in waiting:
+            connection.close()
+        await_metric("lockstep_requests_open", SLOTS)
+        last = open_request()
+        await_metric("lockstep_requests_open", SLOTS + 1)
+        for connection in running:
+            connection.close()
+        self.assertEqual(json.load(last.getresponse())["choices"][0]["message"]["content"], ANSWER)
+        last.close()
+
+    def test_a_client_that_does_not_read_delays_nobody(self):
+        quick = open_request(**VERBOSE)
+        whole = json.load(quick.getresponse())["choices"][0]["logprobs"]["content"]
+        quick.close()
+        before = metric("lockstep_completion_tokens_total")
+        with socket.socket() as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(address())
+            body = request(stream=True, **VERBOSE)
+            reader.sendall(b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n"
+                           % len(body) + body)
+            await_metric("lockstep_completion_tokens_total", before + UNREAD_TOKENS)
+            self.assertEqual(metric("lockstep_requests_open"), 1)  # its end waits for its reader
+            self.assertEqual(ask(), ANSWER)
+            reader.settimeout(60)
+            with reader.makefile("rb") as file:
+                lines = [line for line in file if line.startswith(b"data: ")]
+        self.assertEqual(lines[-1], b"data: [DONE]\n")
+        chunks = [json.loads(line[6:]) for line in lines[:-1]]
+        tokens = [token for chunk in chunks for choice in chunk["choices"]
+                  for token in (choice["logprobs"] or {"content": []})["content"]]
+        self.assertEqual(chunks[-1]["choices"][0]["finish_reason"], "length")
+        self.assertEqual(tokens, whole)
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is not here (Debian: prometheus)")
+    def test_prometheus_understands_the_metrics(self):
+        self.assertEqual(ask(), ANSWER)
+        run = subprocess.run(["promtool", "check", "metrics"], input=fetch("/metrics"), text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual((run.returncode, run.stdout), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
