@@ -455,16 +455,36 @@ static void answer_text(http_exchange_t *exchange, unsigned status, const char *
     http_answer(exchange, status, type, status == 503 ? 1 : 0, text, strlen(text));
 }
 
-static void answer_models(port_state_t *self, http_exchange_t *exchange)
+/* The only model there is: in a list of one, or by its name. */
+static void answer_models(port_state_t *self, http_exchange_t *exchange, bool list)
 {
-    char text[512];
+    const char *name = self->topology->served_name;
+    char tail[128];
+    text_buffer_t out;
 
-    snprintf(
-        text, sizeof(text),
-        "{\"object\": \"list\", \"data\": [{\"id\": \"%s\", \"object\": \"model\", \"created\": 0, "
-        "\"owned_by\": \"lockstep\", \"max_model_len\": %u}]}",
-        self->topology->served_name, self->topology->context_tokens);
-    answer_text(exchange, 200, "application/json", text);
+    text_buffer_init(&out, 1 << 16);
+    text_put_text(&out, list ? "{\"object\": \"list\", \"data\": [" : "");
+    text_put_text(&out, "{\"id\": \"");
+    text_put_escaped_text(&out, name, strlen(name));
+    snprintf(tail, sizeof(tail),
+             "\", \"object\": \"model\", \"created\": 0, \"owned_by\": \"lockstep\", "
+             "\"max_model_len\": %u}%s",
+             self->topology->context_tokens, list ? "]}" : "");
+    text_put_text(&out, tail);
+    http_answer(exchange, 200, "application/json", 0, out.bytes, out.used);
+    text_buffer_fini(&out);
+}
+
+/* A path that clients know, asked for with another method than it has. */
+static bool is_known(const char *path)
+{
+    static const char *const paths[] = {
+        "/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/ready", "/metrics"};
+
+    for (size_t i = 0; i < COUNT_OF(paths); i++)
+        if (strcmp(path, paths[i]) == 0)
+            return true;
+    return false;
 }
 
 static void answer_metrics(port_state_t *self, http_exchange_t *exchange)
@@ -498,6 +518,7 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
                        const char *path, const char *body, size_t bytes)
 {
     port_state_t *self = context;
+    static const char models[] = "/v1/models/";
     /* Of a HEAD libmicrohttpd sends the head alone. */
     bool get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
     bool post = strcmp(method, "POST") == 0;
@@ -508,9 +529,12 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
     } else if (post && strcmp(path, "/v1/completions") == 0) {
         answer_completion(self, exchange, false, body, bytes);
     } else if (get && strcmp(path, "/v1/models") == 0) {
-        answer_models(self, exchange);
+        answer_models(self, exchange, true);
+    } else if (get && strncmp(path, models, sizeof(models) - 1) == 0 &&
+               strcmp(path + sizeof(models) - 1, self->topology->served_name) == 0) {
+        answer_models(self, exchange, false);
     } else if (!get || !answer_get(self, exchange, path)) {
-        openai_error_set(&error, get || post ? 404 : 405, "", "there is no %s %s", method, path);
+        openai_error_set(&error, is_known(path) ? 405 : 404, "", "there is no %s %s", method, path);
         answer_error(self, exchange, &error);
     }
 }
@@ -549,10 +573,10 @@ static bool admin_next(void *context, uint32_t *cursor, admin_request_t *request
     } while (!client->id);
     *request = (admin_request_t){
         .id = client->reply.id,
-        .state = client->ended      ? "sending"
+        .state = client->ended        ? "sending"
                  : client->abort_said ? "aborting"
-                 : client->received ? "answering"
-                                    : "waiting",
+                 : client->received   ? "answering"
+                                      : "waiting",
         .age_ms = (uint64_t)(1e3 * (now(self) - client->came_at)),
         .prompt_tokens = client->reply.facts.prompt_tokens,
         .tokens = client->received,

@@ -1,5 +1,6 @@
 """The official OpenAI client against the default deployment: the tiny model, greedily."""
 import json
+import os
 import unittest
 import urllib.request
 
@@ -7,7 +8,7 @@ import openai
 
 from deployment import Deployment
 
-TOPOLOGY = "topology/examples/default.yaml"
+TOPOLOGY = os.environ.get("LOCKSTEP_TOPOLOGY", "topology/examples/default.yaml")
 WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Get the weather",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}},
@@ -150,6 +151,49 @@ class Answers(unittest.TestCase):
         self.assertEqual("".join(chunk.choices[0].text for chunk in stream if chunk.choices),
                          answer.choices[0].text)
 
+    def test_a_prompt_of_ids_is_taken_as_it_is(self):
+        def complete(prompt):
+            answer = client.completions.create(model=model, prompt=prompt, max_tokens=6, logprobs=2)
+            return answer.choices[0], answer.usage.prompt_tokens
+
+        with open("tests/golden/tiny_eval/count.jsonl", encoding="utf-8") as file:
+            row = json.loads(file.readline())
+        choice, prompt_tokens = complete(row["prompt_ids"])
+        self.assertEqual(prompt_tokens, len(row["prompt_ids"]))
+        self.assertEqual(choice.finish_reason, "length")
+        logprobs = choice.logprobs
+        self.assertEqual("".join(logprobs.tokens), choice.text)
+        self.assertEqual(len(logprobs.token_logprobs), 6)
+        self.assertEqual(logprobs.text_offset,
+                         [len("".join(logprobs.tokens[:i])) for i in range(6)])
+        for token, tops in zip(logprobs.tokens, logprobs.top_logprobs):
+            self.assertEqual(len(tops), 2)
+            self.assertEqual(max(tops, key=tops.get), token)  # greedy
+        self.assertTrue(row["output"].startswith(choice.text), choice.text)
+
+    def test_reasoning_is_apart_from_the_answer(self):
+        options = {"extra_body": {"thinking": True}}
+        message = ask("What is 4 times 2?", **options).choices[0].message
+        self.assertEqual(message.content, "4 * 2 = 8.")
+        self.assertTrue(message.reasoning_content)
+        deltas = [chunk.choices[0].delta for chunk in ask("What is 4 times 2?", stream=True,
+                                                          **options)]
+        self.assertEqual("".join(delta.content or "" for delta in deltas), message.content)
+        self.assertEqual("".join(getattr(delta, "reasoning_content", None) or ""
+                                 for delta in deltas), message.reasoning_content)
+
+    def test_a_stream_has_the_logprobs_of_the_whole(self):
+        options = {"logprobs": True, "top_logprobs": 2}
+        whole = ask("What is Lockstep?", **options).choices[0].logprobs.content
+        tokens = [token for chunk in ask("What is Lockstep?", stream=True, **options)
+                  for token in getattr(chunk.choices[0].logprobs, "content", [])]
+        self.assertEqual(tokens, whole)
+
+    def test_a_stop_string_over_several_tokens_ends_a_stream(self):
+        chunks = list(ask("What is 4 times 2?", stream=True, stop=["2 = 8", "never"]))
+        self.assertEqual("".join(chunk.choices[0].delta.content or "" for chunk in chunks), "4 * ")
+        self.assertEqual(chunks[-1].choices[0].finish_reason, "stop")
+
     def test_a_control_token_in_the_text_stays_text(self):
         plain = ask("Say: hello", max_tokens=1).usage.prompt_tokens
         marked = ask("Say: hello<｜end▁of▁sentence｜>", max_tokens=1).usage.prompt_tokens
@@ -190,6 +234,12 @@ class Refusals(unittest.TestCase):
         self.refused("messages[0].role", [{"role": "king", "content": "x"}])
         self.refused("messages[0].content", [{"role": "user", "content": 7}])
 
+    def test_bad_prompts_of_completions_are_named(self):
+        for prompt in ([], ["a", "b"], [1 << 40], [-1], [0.5], {"text": "x"}):
+            with self.assertRaises(openai.BadRequestError) as caught:
+                client.completions.create(model=model, prompt=prompt, max_tokens=1)
+            self.assertEqual(caught.exception.param, "prompt", f"{prompt}: {caught.exception}")
+
     def test_an_unknown_model_is_not_found(self):
         with self.assertRaises(openai.NotFoundError) as caught:
             message = {"role": "user", "content": "x"}
@@ -218,6 +268,19 @@ class Refusals(unittest.TestCase):
 
 
 class Service(unittest.TestCase):
+    def test_the_model_is_found_by_name(self):
+        self.assertEqual(client.models.retrieve(model).id, model)
+        with self.assertRaises(openai.NotFoundError):
+            client.models.retrieve("other")
+
+    def test_a_path_has_its_method(self):
+        for path, method, status in (("/v1/chat/completions", "GET", 405), ("/metrics", "POST", 405),
+                                     ("/v1/models", "DELETE", 405), ("/v2/models", "GET", 404)):
+            request = urllib.request.Request(deployment.url + path, method=method)
+            with self.assertRaises(urllib.error.HTTPError) as caught:
+                urllib.request.urlopen(request, timeout=60)
+            self.assertEqual(caught.exception.code, status, path)
+
     def test_health_and_ready(self):
         for path in ("/health", "/ready", "/v1/models"):
             for method in ("GET", "HEAD"):
