@@ -274,7 +274,7 @@ class Service(unittest.TestCase):
             client.models.retrieve("other")
 
     def test_a_path_has_its_method(self):
-        for path, method, status in (("/v1/chat/completions", "GET", 405), ("/metrics", "POST", 405),
+        for path, method, status in (("/v1/completions", "GET", 405), ("/metrics", "POST", 405),
                                      ("/v1/models", "DELETE", 405), ("/v2/models", "GET", 404)):
             request = urllib.request.Request(deployment.url + path, method=method)
             with self.assertRaises(urllib.error.HTTPError) as caught:
