@@ -1,4 +1,4 @@
-"""More clients than a small gateway has room for, clients that leave, and one that does not read."""
+"""More clients than a small gateway has room for, some that leave, and one that never reads."""
 import http.client
 import json
 import os
