@@ -160,6 +160,27 @@ static void test_the_ninth_is_busy_and_gets_room_when_one_has_ended(void **state
     expect_all_free(peers);
 }
 
+/* END and FENCED to a gateway whose stream is not up would be let fall, and nobody would say them
+ * again. */
+static void test_an_attempt_of_a_gateway_not_known_here_is_busy_until_it_joins(void **state)
+{
+    peers_t *peers = *state;
+    message_reserve_t reserve = {.request = 20, .attempt = 1, .gateway = peers->gateway};
+    message_joined_t joined = {peers->gateway, 1};
+
+    reserve.transfer = peers->transfer;
+    reserve.prompt_tokens = 10;
+    reserve.limits.output_tokens_max = 2;
+    capture_up_set(peers->scene->capture, peers->gateway, false);
+    scene_send(peers->scene, peers->prefill, MESSAGE_reserve, &reserve);
+    scene_take(peers->scene, peers->prefill, MESSAGE_busy);
+    assert_int_equal(counts(peers)->opened, 0);
+    capture_up_set(peers->scene->capture, peers->gateway, true);
+    scene_send(peers->scene, PORT_RUNTIME, MESSAGE_joined, &joined);
+    scene_take(peers->scene, peers->prefill, MESSAGE_room);
+    expect_all_free(peers);
+}
+
 /* Each of the four needs one page more than it has, and three are left. */
 static void test_the_youngest_loses_when_pages_run_out(void **state)
 {
@@ -359,6 +380,7 @@ int main(void)
         ALONE(test_a_failed_hand_over_is_lost),
         ALONE(test_what_can_never_fit_is_refused_at_once),
         ALONE(test_the_ninth_is_busy_and_gets_room_when_one_has_ended),
+        ALONE(test_an_attempt_of_a_gateway_not_known_here_is_busy_until_it_joins),
         ALONE(test_the_youngest_loses_when_pages_run_out),
         ALONE(test_ranks_that_differ_reform_and_the_attempt_is_a_suspect),
         ALONE(test_suspects_run_in_steps_of_their_own_and_only_they_are_charged),

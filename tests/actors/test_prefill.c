@@ -64,6 +64,25 @@ static void test_a_prompt_is_run_published_and_handed_over(void **state)
     expect_all_free(peers);
 }
 
+/* Decode's tokens come by another stream and must not overtake the first one. */
+static void test_decode_gets_the_last_piece_when_the_gateway_has_the_first_token(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, PEERS_REQUEST, PEERS_PROMPT, 5);
+    while (peers->tokens == 0)
+        assert_true(peers_next(peers));
+    capture_may_send_set(peers->scene->capture, peers->gateway, MESSAGE_tokens, false);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 0);
+    capture_may_send_set(peers->scene->capture, peers->gateway, MESSAGE_tokens, true);
+    scene_tick(peers->scene, 50);
+    peers_listen(peers);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 1);
+    expect_all_free(peers);
+}
+
 static void test_one_step_opens_runs_and_closes_a_short_prompt(void **state)
 {
     peers_t *peers = *state;
@@ -320,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_is_decided),
         ALONE(test_a_prompt_is_run_published_and_handed_over),
+        ALONE(test_decode_gets_the_last_piece_when_the_gateway_has_the_first_token),
         ALONE(test_one_step_opens_runs_and_closes_a_short_prompt),
         ALONE(test_a_long_prompt_goes_in_chunks_that_others_share),
         ALONE(test_the_same_prompt_again_starts_from_its_border),
