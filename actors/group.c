@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/random.h"
+#include "runtime/base/probe.h"
 
 #define AT(group, type, offset) ((type *)(void *)((char *)(group) + (group)->offset))
 #define AT_CONST(group, type, offset)                                                              \
@@ -396,6 +397,7 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
     group->chain = step_chain(step.parent, &step);
     group->seq = step.seq;
     group->in_flight++;
+    PROBE(step_sent, step.epoch, step.seq, step.items.count);
     group_drop(group);
     return step.seq;
 }

@@ -8,6 +8,7 @@
 #include "cache/digest.h"
 #include "model/device_cpu_parts.h"
 #include "runtime/base/random.h"
+#include "runtime/base/probe.h"
 
 static const uint64_t pool_magic = 0x6c6f636b73746570; /* "lockstep" */
 
@@ -246,6 +247,15 @@ static status_t fail_stale(const device_copy_t *copy, const generation_word_t *w
                 (unsigned long long)generation_pack(generation_read(word, 0)));
 }
 
+enum { PULL = 0 /* op of the probe copy_path; backup and restore will follow */ };
+
+static void raise_path(void *context, const copy_path_t *path)
+{
+    (void)context;
+    PROBE(copy_path, path->pool, PULL, (uint64_t)path->source_order << 8 | path->target_order,
+          path->granularity, path->entries, path->page);
+}
+
 status_t device_cpu_copy(device_t *device, const device_copy_t *copy)
 {
     device_cpu_t *self = (device_cpu_t *)device;
@@ -264,6 +274,7 @@ status_t device_cpu_copy(device_t *device, const device_copy_t *copy)
     if (copy->unit == UNIT_HISTORY && (copy->rows == 0 || copy->rows > PAGE_TOKENS))
         return FAIL(STATUS_INVALID, "copy of %u positions of a page", copy->rows);
     copy_list_init(&list, items, COUNT_OF(items), "pull");
+    list.probe = raise_path;
     TRY(copy_plan(&list, &self->geometry,
                   &(copy_units_t){&peer->layout, &self->pool.layout,
                                   (unit_t){copy->unit, copy->source},

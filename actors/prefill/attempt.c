@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/probe.h"
 
 attempt_t *prefill_find(prefill_t *self, uint64_t request, uint32_t number)
 {
@@ -93,6 +94,7 @@ bool prefill_lease(prefill_t *self, attempt_t *attempt)
     match =
         prefix_acquire(prefix_of(self), pool_of(self), words, attempt->prompt_tokens,
                        salt_of(self, attempt), pages_of(self, attempt), self->pages_per_attempt);
+    PROBE(prefix_match, attempt->prompt_tokens, match.page_count * PAGE_TOKENS);
     attempt->shared_count = match.page_count;
     attempt->border = match.border;
     attempt->loading = match.page_count > 0;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "runtime/base/probe.h"
+
 static void convert_sampling(const record_sampling_t *from, device_sampling_t *to)
 {
     *to = (device_sampling_t){
@@ -111,6 +113,7 @@ void convert_done(const message_step_t *message, status_t status, const device_r
     *done = (message_step_done_t){
         .epoch = message->epoch, .seq = message->seq, .status = (uint8_t)status};
     done->detail = (text_view_t){detail, (uint32_t)strnlen(detail, REASON_BYTES_MAX)};
+    PROBE(step_done, message->epoch, message->seq, status);
     if (status != STATUS_OK)
         return;
     ASSERT(result->token_count <= SLOTS_MAX && result->closed_count <= CLOSED_MAX);
@@ -131,8 +134,12 @@ status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t 
     device_copy_t copy = {
         peer,         (device_unit_t)item->unit, item->source, item->source_generation,
         item->target, item->target_generation,   item->rows,   item->digest};
+    status_t status;
 
     if (item->unit > UNIT_SLOT)
         return FAIL(STATUS_MALFORMED, "unit kind %u is none", item->unit);
-    return device->ops->copy(device, &copy);
+    status = device->ops->copy(device, &copy);
+    if (status != STATUS_OK)
+        PROBE(copy_refused, copy.unit, copy.target, status);
+    return status;
 }
