@@ -10,22 +10,23 @@ enum { ANSWER_BYTES = 1 << 20, TIMEOUT_MS = 5000 };
 
 static char answer[ANSWER_BYTES];
 
-/* What could have been meant. */
-static void print_open(uint16_t port)
+/* What could have been meant; returns how many there are. */
+static size_t print_open(uint16_t port)
 {
     json_t *root, *request;
-    size_t i;
+    size_t i = 0;
 
     if (http_get(port, "/requests", NULL, TIMEOUT_MS, answer, sizeof(answer)) != 200)
-        return;
+        return 0;
     root = json_loads(answer, 0, NULL);
     json_array_foreach (json_object_get(root, "requests"), i, request)
-        fprintf(stderr, "  %s  %s, %lld ms old, %lld tokens\n",
+        fprintf(stderr, "  open is %s  %s, %lld ms old, %lld tokens\n",
                 json_string_value(json_object_get(request, "id")),
                 json_string_value(json_object_get(request, "state")),
                 (long long)json_integer_value(json_object_get(request, "age_ms")),
                 (long long)json_integer_value(json_object_get(request, "tokens")));
     json_decref(root);
+    return i;
 }
 
 /* Asks one gateway after the other: only one of them has it. */
@@ -35,6 +36,7 @@ static int abort_request(const rundir_t *rundir, uint16_t gateway_count, const c
     char *body = json_dumps(object, 0);
     unsigned silent = 0;
     unsigned status = 0;
+    size_t open = 0;
 
     json_decref(object);
     if (!body) {
@@ -54,9 +56,11 @@ static int abort_request(const rundir_t *rundir, uint16_t gateway_count, const c
     }
     if (silent)
         fprintf(stderr, "lockstep abort: %u of %u gateways do not answer\n", silent, gateway_count);
-    fprintf(stderr, "lockstep abort: %s has no open request %s; open are:\n", rundir->name, id);
+    fprintf(stderr, "lockstep abort: %s has no open request %s\n", rundir->name, id);
     for (uint16_t i = 0; i < gateway_count; i++)
-        print_open(rundir_admin_port(rundir, i));
+        open += print_open(rundir_admin_port(rundir, i));
+    if (open == 0 && silent == 0)
+        fprintf(stderr, "  none is open: it may have ended just now\n");
     return EXIT_FAILED;
 }
 

@@ -31,11 +31,14 @@ enum {
       "[--seed N] [--json]",                                                                       \
       "load a deployment, or any OpenAI-compatible server, and measure it")                        \
     C(actor, "DIRECTORY ID INCARNATION", "one actor of a deployment; a supervisor calls this")     \
-    C(run, "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N]", \
+    C(run,                                                                                         \
+      "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N] "      \
+      "[--threads N]",                                                                             \
       "answer one prompt in this process, without actors")                                         \
     C(verify, "MODEL FILE.jsonl... [--cache FORM] [--tp N] [--chunk N] [--threads N]",             \
       "hold greedy answers to recorded ones")                                                      \
-    C(sim, "[--topology FILE] --seed N | --seeds A..B [--jobs N] [--plant NAME]",                  \
+    C(sim,                                                                                         \
+      "[--topology FILE] (--seed N [--trace] | --seeds A..B [--jobs N]) [--plant NAME]",           \
       "run simulated deployments: load, faults, oracles")
 
 /* argv[0] is the command's own name. Returns an exit code. */

@@ -1,9 +1,11 @@
 /* main.c - `lockstep COMMAND ...`: finds the row and calls it. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "runtime/base/check.h"
+#include "topology/schema.h"
 
 enum { USAGE_COLUMNS = 46, TEXT_COLUMN = 2 + 7 + 1 + USAGE_COLUMNS };
 
@@ -32,21 +34,52 @@ static void print_usage(FILE *out)
     }
 }
 
+/* The row of that name, or NULL, with the name that was probably meant on standard error. */
+static const command_row_t *find(const char *name)
+{
+    const char *names[COUNT_OF(commands)];
+    const char *nearest;
+    size_t count = 0;
+
+    for (const command_row_t *row = commands; row->name; row++) {
+        if (strcmp(row->name, name) == 0)
+            return row;
+        names[count++] = row->name;
+    }
+    nearest = schema_nearest(name, names, count);
+    fprintf(stderr, "lockstep: no command '%s'; ", name);
+    if (nearest)
+        fprintf(stderr, "did you mean '%s'?\n", nearest);
+    else
+        fprintf(stderr, "'lockstep help' lists all\n");
+    return NULL;
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int main(int argc, char **argv)
 {
+    const command_row_t *row;
+    bool help;
+
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {
+    help = strcmp(argv[1], "help") == 0 || asks_for_help(argv[1]);
+    if (help && argc == 2) {
         print_usage(stdout);
         return EXIT_OK;
     }
-    for (const command_row_t *row = commands; row->name; row++) {
-        if (strcmp(row->name, argv[1]) == 0)
-            return row->main(argc - 1, argv + 1);
+    row = find(argv[help ? 2 : 1]);
+    if (!row)
+        return EXIT_USAGE;
+    if (help || (argc == 3 && asks_for_help(argv[2]))) {
+        printf("usage: lockstep %s %s\n\n  %s\n", row->name, row->usage, row->text);
+        return EXIT_OK;
     }
-    fprintf(stderr, "lockstep: no command '%s'\n", argv[1]);
-    print_usage(stderr);
-    return EXIT_USAGE;
+    return row->main(argc - 1, argv + 1);
 }

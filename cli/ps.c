@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/rundir.h"
 #include "runtime/figures.h"
+#include "runtime/stream.h"
 
 typedef struct {
     const char *name;
@@ -104,7 +105,10 @@ static void print_json(const line_t *rows, uint32_t count)
 /* Each actor's streams: whom it knows, and what is on its way between them. */
 static void print_streams(const rundir_t *rundir, const topology_t *topology)
 {
-    printf("%-22s %-22s %4s %6s %8s %8s %8s %8s %7s\n", "ACTOR", "PEER", "LIFE", "STATE", "SENT",
+    static const char *const states[] = {
+        [STREAM_DOWN] = "down", [STREAM_KNOWN] = "known", [STREAM_UP] = "up"};
+
+    printf("%-22s %-22s %4s %-6s %8s %8s %8s %8s %7s\n", "ACTOR", "PEER", "LIFE", "STATE", "SENT",
            "ACKED", "RECEIVED", "APPLIED", "CREDIT");
     for (uint32_t i = 0; i < topology->actor_count; i++) {
         const figures_t *figures;
@@ -114,12 +118,14 @@ static void print_streams(const rundir_t *rundir, const topology_t *topology)
         for (uint64_t k = 0; k < figure_get(&figures->stream_count) && k < ACTORS_MAX; k++) {
             const figures_stream_t *stream = &figures->streams[k];
             uint64_t peer = figure_get(&stream->peer);
+            uint64_t state = figure_get(&stream->state);
 
-            printf("%-22s %-22s %4" PRIu64 " %6" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64
+            printf("%-22s %-22s %4" PRIu64 " %-6s %8" PRIu64 " %8" PRIu64 " %8" PRIu64
                    " %8" PRIu64 " %7" PRIu64 "\n",
                    topology->actors[i].name,
                    peer < topology->actor_count ? topology->actors[peer].name : "?",
-                   figure_get(&stream->life), figure_get(&stream->state), figure_get(&stream->sent),
+                   figure_get(&stream->life), state < COUNT_OF(states) ? states[state] : "?",
+                   figure_get(&stream->sent),
                    figure_get(&stream->acked), figure_get(&stream->received),
                    figure_get(&stream->applied), figure_get(&stream->credit));
         }

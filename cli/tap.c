@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "cli/command.h"
@@ -101,7 +102,7 @@ static void add_message(tap_t *self, const ring_record_t *record, const char *fr
     FILE *out;
 
     if (!row || !row->name || !make_room(self) ||
-        (self->options->message && strcmp(self->options->message, row->name) != 0))
+        (self->options->message && strcasecmp(self->options->message, row->name) != 0))
         return;
     out = open_memstream(&line.text, &length);
     if (!out)
@@ -220,7 +221,7 @@ static int tap(tap_t *self)
     uint32_t open = look(self);
 
     if (open == 0) {
-        fprintf(stderr, "lockstep tap: no ring of %s\n",
+        fprintf(stderr, "lockstep tap: %s shows no frames: it does not run\n",
                 self->options->actor ? self->options->actor : "any actor");
         return EXIT_FAILED;
     }
@@ -232,6 +233,28 @@ static int tap(tap_t *self)
     for (uint32_t i = 0; i < ACTORS_MAX; i++)
         ring_close(self->sources[i].ring);
     return EXIT_OK;
+}
+
+/* A name that is none would select nothing for ever. */
+static bool names_are_known(const tap_t *self)
+{
+    const options_t *options = self->options;
+    bool known = !options->message;
+
+    for (uint32_t i = 0; i < message_table.count && !known; i++) {
+        const char *name = message_table.rows[i].name;
+        known = name && strcasecmp(options->message, name) == 0;
+    }
+    if (!known) {
+        fprintf(stderr, "lockstep tap: no message '%s'; docs/messages.md has them all\n",
+                options->message);
+        return false;
+    }
+    if (options->actor && !topology_actor_by_name(self->topology, options->actor)) {
+        fprintf(stderr, "lockstep tap: no actor '%s'; 'lockstep ps' shows them\n", options->actor);
+        return false;
+    }
+    return true;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -295,7 +318,7 @@ int command_tap(int argc, char **argv)
         signal(SIGINT, on_signal);
         signal(SIGTERM, on_signal);
         signal(SIGPIPE, SIG_IGN);
-        code = tap(self);
+        code = names_are_known(self) ? tap(self) : EXIT_FAILED;
     }
     free(self ? self->lines : NULL);
     free(self ? self->arena.bytes : NULL);

@@ -106,7 +106,9 @@ static int verify_files(verify_t *self, char **paths, int count)
     }
     printf("%u of %u equal (cache %s, tp %u, chunk %u)\n", self->equal, self->all,
            self->local.options.cache, self->local.options.tp, self->local.options.chunk);
-    return self->equal == self->all ? EXIT_OK : EXIT_FAILED;
+    if (self->all == 0)
+        fprintf(stderr, "lockstep verify: no answers are recorded there\n");
+    return self->all > 0 && self->equal == self->all ? EXIT_OK : EXIT_FAILED;
 }
 
 int command_verify(int argc, char **argv)

@@ -110,7 +110,7 @@ class Abort(unittest.TestCase):
             request = json.loads(next(events(answer)))["id"]
             run = deployment.command("abort", deployment.name, "chatcmpl-none", check=False)
             self.assertEqual(run.returncode, EXIT_FAILED)
-            self.assertIn(request, run.stdout)  # what could have been meant
+            self.assertIn("open is " + request, run.stdout)  # what could have been meant
         self.assertEqual(deployment.command("abort", check=False).returncode, EXIT_USAGE)
         run = deployment.command("abort", "nobody", "chatcmpl-none", check=False)
         self.assertEqual(run.returncode, EXIT_NOT_RUNNING)

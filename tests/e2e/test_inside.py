@@ -37,6 +37,17 @@ class Inside(unittest.TestCase):
         self.assertGreater(len(lines), 0)
         for line in lines:
             self.assertRegex(line, r" gateway/0 > prefill/0 submit\{.*prompt=\[\d+[] ]")
+        self.assertIn(" submit{", self.tap("--message", "SUBMIT"))  # as the pages of docs write it
+
+    def test_tap_of_no_message_fails(self):
+        run = self.deployment.command("tap", self.deployment.name, "--message", "submitt",
+                                      check=False)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("no message 'submitt'", run.stdout)
+
+    def test_streams_are_up(self):
+        run = self.deployment.command("ps", self.deployment.name, "--streams")
+        self.assertRegex(run.stdout, r"(?m)^gateway/0 +scheduler/0 +1 up ")
 
     def test_tap_of_nobody_fails(self):
         run = self.deployment.command("tap", self.deployment.name, "--actor", "nobody/7",
