@@ -137,13 +137,16 @@ status_t topology_parse(const char *text, size_t bytes, const char *path, topolo
         return FAIL(STATUS_NO_MEMORY, "no memory to read a topology file");
     load->errors = errors;
     snprintf(load->topology.file, sizeof(load->topology.file), "%s", path);
-    if (yaml_read(text, bytes, &load->tree, errors) == STATUS_OK)
+    status_t status = yaml_read(text, bytes, &load->tree, errors);
+    if (status == STATUS_OK)
         load_steps(load);
     bool good = errors->count == 0;
     if (good)
         *topology = load->topology;
     free(load);
     errors_sort(errors);
+    if (status == STATUS_NO_MEMORY)
+        return status;
     if (!good)
         return FAIL(STATUS_BAD_CONFIG, "%s: %s", path, errors->items[0].text);
     return STATUS_OK;

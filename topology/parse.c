@@ -19,7 +19,7 @@ typedef struct {
 
 static void parse_section(const parser_t *p, uint32_t node, void *base);
 
-static const yaml_node_t *node_at(const parser_t *p, uint32_t node)
+static const yaml_tree_node_t *node_at(const parser_t *p, uint32_t node)
 {
     return &p->load->tree.nodes[node];
 }
@@ -191,7 +191,7 @@ static void parse_devices(const parser_t *p, const schema_key_t *key, uint32_t n
 {
     uint32_t count = 0;
     for (uint32_t i = node_at(p, node)->first; i != YAML_NONE; i = node_at(p, i)->next) {
-        const yaml_node_t *n = node_at(p, i);
+        const yaml_tree_node_t *n = node_at(p, i);
         uint64_t device = 0;
         const char *text = n->kind == YAML_SCALAR ? yaml_text(&p->load->tree, n->text) : NULL;
         if (!text || n->quoted || !schema_parse_number(text, SCHEMA_NUMBER, &device) ||
@@ -218,7 +218,7 @@ static uint64_t entry_copies(const parser_t *p, const schema_section_t *section,
     if (strcmp(section->keys[0].name, "count") != 0 || node_at(p, node)->kind != YAML_MAP)
         return copies;
     for (uint32_t i = node_at(p, node)->first; i != YAML_NONE; i = node_at(p, i)->next) {
-        const yaml_node_t *n = node_at(p, i);
+        const yaml_tree_node_t *n = node_at(p, i);
         if (strcmp(yaml_text(&p->load->tree, n->key), "count") == 0 && n->kind == YAML_SCALAR &&
             (!schema_parse_number(yaml_text(&p->load->tree, n->text), SCHEMA_NUMBER, &copies) ||
              copies < section->keys[0].min || copies > section->keys[0].max))
@@ -264,7 +264,7 @@ static void default_list(const parser_t *p, const schema_key_t *key, char *base)
 
 static void parse_value(const parser_t *p, const schema_key_t *key, uint32_t node, void *base)
 {
-    const yaml_node_t *n = node_at(p, node);
+    const yaml_tree_node_t *n = node_at(p, node);
     char *field = (char *)base + key->offset;
     yaml_kind_t wanted = key->type == SCHEMA_MAP                                   ? YAML_MAP
                          : key->type == SCHEMA_LIST || key->type == SCHEMA_DEVICES ? YAML_LIST
@@ -315,7 +315,7 @@ static void parse_absent(const parser_t *p, const schema_key_t *key, topology_ma
     }
 }
 
-static void check_known(const parser_t *p, const yaml_node_t *n)
+static void check_known(const parser_t *p, const yaml_tree_node_t *n)
 {
     const char *name = yaml_text(&p->load->tree, n->key);
     const char *words[KEYS_MAX];

@@ -1,28 +1,32 @@
-/* yaml.c - a recursive descent over bytes; depth is bounded, every loop consumes.
+/* yaml.c - a bounded tree out of libyaml's events.
  *
- * The reader stands on a byte and knows its line. Block structure is found by columns: `content`
- * moves to the next byte that is neither blank nor comment, and its column says whose child it is.
- * The first error ends the reading: `failed` is set, and every function returns at once.
+ * libyaml's parser works in a loop without recursion and its look-ahead is bounded, so a hostile
+ * file costs what its bytes cost. The first error ends the reading: `failed` is set, and nothing
+ * more is taken.
  */
 #include "topology/yaml.h"
 
 #include <stdarg.h>
 #include <string.h>
+#include <yaml.h>
+
+/* A list or map that is open. */
+typedef struct {
+    uint32_t node;
+    uint32_t last; /* its last child so far */
+    bool has_key;  /* of a map: a key was read and its value follows */
+    uint32_t key;
+    topology_mark_t key_at;
+} level_t;
 
 typedef struct {
-    const char *text;
-    size_t size;
-    size_t at;
-    size_t line_start;
-    uint32_t line;
-    uint32_t depth;
-    bool failed;
     yaml_tree_t *tree;
     topology_errors_t *errors;
+    bool failed;
+    uint32_t documents;
+    uint32_t depth;
+    level_t levels[TOPOLOGY_DEPTH_MAX];
 } reader_t;
-
-static uint32_t read_block(reader_t *r, uint32_t column);
-static uint32_t read_flow(reader_t *r);
 
 const char *yaml_kind_text(yaml_kind_t kind)
 {
@@ -30,615 +34,330 @@ const char *yaml_kind_text(yaml_kind_t kind)
     return texts[kind];
 }
 
-/* ---- bytes and places ------------------------------------------------------------------------ */
-
-/* Byte `ahead` bytes on, or NUL behind the end; the text itself contains none. */
-static char peek(const reader_t *r, size_t ahead)
+static topology_mark_t mark(yaml_mark_t at)
 {
-    return r->at + ahead < r->size ? r->text[r->at + ahead] : '\0';
+    return (topology_mark_t){(uint32_t)at.line + 1, (uint32_t)at.column + 1};
 }
 
-static bool ends_line(char c)
+static void PRINTF_LIKE(3, 4) fail(reader_t *r, topology_mark_t at, const char *format, ...)
 {
-    return c == '\n' || c == '\0';
-}
-
-static bool blank(char c)
-{
-    return c == ' ' || c == '\t' ||
-           c == '\r'; /* check_bytes lets a return stand only at a line's end */
-}
-
-/* Columns count characters, not bytes. */
-static topology_mark_t mark_at(const reader_t *r, size_t at)
-{
-    uint32_t column = 1;
-    for (size_t i = r->line_start; i < at; i++)
-        column += ((unsigned char)r->text[i] & 0xC0) != 0x80;
-    return (topology_mark_t){r->line, column};
-}
-
-static topology_mark_t mark(const reader_t *r)
-{
-    return mark_at(r, r->at);
-}
-
-static uint32_t PRINTF_LIKE(3, 4) fail(reader_t *r, topology_mark_t at, const char *format, ...)
-{
-    if (!r->failed) {
-        char text[TOPOLOGY_TEXT_BYTES_MAX];
-        va_list list;
-        va_start(list, format);
-        vsnprintf(text, sizeof(text), format, list);
-        va_end(list);
-        topology_errors_add(r->errors, at, "%s", text);
-    }
+    char text[TOPOLOGY_TEXT_BYTES_MAX];
+    va_list list;
+    if (r->failed)
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    topology_errors_add(r->errors, at, "%s", text);
     r->failed = true;
-    return YAML_NONE;
 }
 
+/* ---- tree ------------------------------------------------------------------------------------ */
+
+static level_t *level_top(reader_t *r)
+{
+    return r->depth > 0 ? &r->levels[r->depth - 1] : NULL;
+}
+
+/* Appends a node to the list or map that is open; YAML_NONE if there is no room. */
 static uint32_t node_add(reader_t *r, yaml_kind_t kind, topology_mark_t at)
 {
-    if (r->tree->count == TOPOLOGY_NODES_MAX)
-        return fail(r, at, "more than %d values, lists and maps in one file", TOPOLOGY_NODES_MAX);
+    if (r->tree->count == TOPOLOGY_NODES_MAX) {
+        fail(r, at, "more than %d values, lists and maps in one file", TOPOLOGY_NODES_MAX);
+        return YAML_NONE;
+    }
     uint32_t node = r->tree->count++;
-    r->tree->nodes[node] =
-        (yaml_node_t){.kind = kind, .at = at, .first = YAML_NONE, .next = YAML_NONE};
+    yaml_tree_node_t *n = &r->tree->nodes[node];
+    *n = (yaml_tree_node_t){.kind = kind, .at = at, .first = YAML_NONE, .next = YAML_NONE};
+    level_t *level = level_top(r);
+    if (!level)
+        return node;
+    if (level->last == YAML_NONE)
+        r->tree->nodes[level->node].first = node;
+    else
+        r->tree->nodes[level->last].next = node;
+    level->last = node;
+    n->key = level->key;
+    n->key_at = level->key_at;
+    level->has_key = false;
     return node;
 }
 
-/* Texts never outgrow their room: each byte of the file is copied at most once as a key and once
- * as a value, and each text needs one NUL but had a separator in the file. */
-static void text_push(reader_t *r, char c)
+static bool wants_key(reader_t *r)
 {
-    ASSERT(r->tree->texts_used < sizeof(r->tree->texts));
-    r->tree->texts[r->tree->texts_used++] = c;
+    const level_t *level = level_top(r);
+    return level && r->tree->nodes[level->node].kind == YAML_MAP && !level->has_key;
 }
 
-static void skip_blanks(reader_t *r)
+static void open_level(reader_t *r, yaml_kind_t kind, topology_mark_t at)
 {
-    while (blank(peek(r, 0)))
-        r->at++;
-}
-
-/* Behind a value: only blanks and a comment may follow; stands at the line's end afterwards. */
-static void skip_line_rest(reader_t *r)
-{
-    size_t start = r->at;
-    skip_blanks(r);
-    if (peek(r, 0) == '#' && (r->at > start || r->at == r->line_start)) {
-        while (!ends_line(peek(r, 0)))
-            r->at++;
-    }
-}
-
-static void next_line(reader_t *r)
-{
-    ASSERT(peek(r, 0) == '\n');
-    r->at++;
-    r->line++;
-    r->line_start = r->at;
-}
-
-static uint32_t column_of(const reader_t *r)
-{
-    return (uint32_t)(r->at - r->line_start);
-}
-
-static bool item_starts(const reader_t *r)
-{
-    return peek(r, 0) == '-' && (blank(peek(r, 1)) || ends_line(peek(r, 1)));
-}
-
-static bool document_mark(const reader_t *r)
-{
-    return r->at == r->line_start && r->at + 3 <= r->size &&
-           (memcmp(r->text + r->at, "---", 3) == 0 || memcmp(r->text + r->at, "...", 3) == 0) &&
-           (blank(peek(r, 3)) || ends_line(peek(r, 3)));
-}
-
-/* To the next content at or behind the reader, over blank lines and comments. False at the end. */
-static bool content(reader_t *r)
-{
-    for (;;) {
-        skip_line_rest(r);
-        char c = peek(r, 0);
-        if (c == '\0')
-            return false;
-        if (c != '\n')
-            break;
-        next_line(r);
-    }
-    for (size_t i = r->line_start; i < r->at && blank(r->text[i]); i++) {
-        if (r->text[i] == '\t')
-            fail(r, mark_at(r, i), "a tab in the indentation; indent with spaces");
-    }
-    if (document_mark(r))
-        fail(r, mark(r), "a second document; a topology file holds one");
-    return !r->failed;
+    if (wants_key(r))
+        fail(r, at, "%s cannot be a key; put a name in front of the ':'", yaml_kind_text(kind));
+    else if (r->depth == TOPOLOGY_DEPTH_MAX)
+        fail(r, at, "lists and maps nested more than %d deep", TOPOLOGY_DEPTH_MAX);
+    uint32_t node = r->failed ? YAML_NONE : node_add(r, kind, at);
+    if (!r->failed)
+        r->levels[r->depth++] = (level_t){.node = node, .last = YAML_NONE};
 }
 
 /* ---- scalars --------------------------------------------------------------------------------- */
 
-static const char *refused_sign(char c)
+/* Copies the text of a scalar; returns its offset. */
+static uint32_t text_add(reader_t *r, const yaml_event_t *event)
 {
-    switch (c) {
-    case '&':
-        return "'&' would be an anchor; topology files have none, repeat the value";
-    case '*':
-        return "'*' would be an alias; topology files have none, repeat the value";
-    case '!':
-        return "'!' would be a tag; topology files have none";
-    case '|':
-    case '>':
-        return "a block scalar; write the value on one line";
-    case '%':
-        return "'%' would be a directive; topology files have none";
-    case '@':
-    case '`':
-        return "a value cannot begin with this sign; put it in quotes";
-    case '#':
-        return "a comment needs a blank in front of its '#'";
-    case '[':
-    case '{':
-        return "a list or map cannot be a key";
-    case ',':
-    case ']':
-    case '}':
-        return "a value is missing in front of this sign";
-    default:
-        return NULL;
+    yaml_tree_t *tree = r->tree;
+    size_t length = event->data.scalar.length;
+    uint32_t offset = tree->texts_used;
+    /* An escape grows by half at most ("\L" is three bytes), so this is never reached today. */
+    if (length >= sizeof(tree->texts) - offset) {
+        fail(r, mark(event->start_mark), "the values of the file have too many bytes");
+        return 0;
     }
-}
-
-static bool in_flow(char c)
-{
-    return c == ',' || c == '[' || c == ']' || c == '{' || c == '}';
-}
-
-/* A ':' that ends a key here. */
-static bool key_ends(const reader_t *r, size_t ahead, bool flow)
-{
-    char after = peek(r, ahead + 1);
-    return peek(r, ahead) == ':' && (blank(after) || ends_line(after) || (flow && in_flow(after)));
-}
-
-/* Bytes of the plain scalar that begins here, without blanks at its end. */
-static size_t plain_length(const reader_t *r, bool flow)
-{
-    size_t length = 0;
-    for (size_t i = 0; !ends_line(peek(r, i)); i++) {
-        char c = peek(r, i);
-        if (key_ends(r, i, flow) || (flow && in_flow(c)))
-            break;
-        if (c == '#' && i > 0 && blank(peek(r, i - 1)))
-            break;
-        if (!blank(c))
-            length = i + 1;
-    }
-    return length;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* Stands behind the backslash; pushes what it means. */
-static void read_escape(reader_t *r)
-{
-    static const char signs[] = "\"\\/ tnr";
-    static const char means[] = "\"\\/ \t\n\r";
-    char c = peek(r, 0);
-    const char *sign = c ? strchr(signs, c) : NULL;
-    if (sign) {
-        text_push(r, means[sign - signs]);
-        r->at++;
-        return;
-    }
-    int high = c == 'x' ? hex_digit(peek(r, 1)) : -1;
-    int low = high >= 0 ? hex_digit(peek(r, 2)) : -1;
-    int code = low >= 0 ? 16 * high + low : 0;
-    if (code < 0x20 || code > 0x7E) {
-        fail(r, mark_at(r, r->at - 1),
-             "an escape that is not read; there are \\\" \\\\ \\/ \\t \\n \\r and \\x20 to \\x7e");
-        return;
-    }
-    text_push(r, (char)code);
-    r->at += 3;
-}
-
-static void read_quoted(reader_t *r)
-{
-    topology_mark_t start = mark(r);
-    char quote = peek(r, 0);
-    r->at++;
-    while (!r->failed) {
-        char c = peek(r, 0);
-        if (ends_line(c)) {
-            fail(r, start, "this quote is not closed on its line");
-        } else if (c == quote && quote == '\'' && peek(r, 1) == '\'') {
-            text_push(r, '\'');
-            r->at += 2;
-        } else if (c == quote) {
-            r->at++;
-            break;
-        } else if (c == '\\' && quote == '"') {
-            r->at++;
-            read_escape(r);
-        } else {
-            text_push(r, c);
-            r->at++;
-        }
-    }
-    text_push(r, '\0');
-}
-
-/* A plain or quoted scalar as text; returns its offset. */
-static uint32_t read_text(reader_t *r, bool flow, bool *quoted)
-{
-    uint32_t offset = r->tree->texts_used;
-    char c = peek(r, 0);
-    *quoted = c == '"' || c == '\'';
-    if (*quoted) {
-        read_quoted(r);
-        return offset;
-    }
-    const char *refused = refused_sign(c);
-    if (refused)
-        return fail(r, mark(r), "%s", refused);
-    if ((c == '?' || c == '-' || c == ':') && (blank(peek(r, 1)) || ends_line(peek(r, 1))))
-        return fail(r, mark(r), "'%c' cannot stand here; a line is 'key: value' or '- item'", c);
-    size_t length = plain_length(r, flow);
-    for (size_t i = 0; i < length; i++)
-        text_push(r, peek(r, i));
-    text_push(r, '\0');
-    r->at += length;
+    memcpy(tree->texts + offset, event->data.scalar.value, length);
+    tree->texts[offset + length] = '\0';
+    tree->texts_used += (uint32_t)length + 1;
     return offset;
 }
 
-static uint32_t read_scalar(reader_t *r, bool flow)
+/* Escapes can spell what may not stand in a file as it is: control characters, Unicode's own ends of
+ * lines, U+FFFE and U+FFFF. A text without them can be printed and read again. */
+static bool has_control(const char *text)
 {
-    topology_mark_t at = mark(r);
-    uint32_t node = node_add(r, YAML_SCALAR, at);
-    bool quoted;
-    uint32_t text = read_text(r, flow, &quoted);
-    if (r->failed)
-        return YAML_NONE;
-    yaml_node_t *n = &r->tree->nodes[node];
-    n->text = text;
-    n->quoted = quoted;
-    const char *value = yaml_text(r->tree, text);
-    if (!quoted && (strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
-        n->kind = YAML_NULL;
-    return node;
+    static const char *const more[] = {"\u2028", "\u2029", "\xEF\xBF\xBE", "\xEF\xBF\xBF"};
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        if ((*c < 0x20 && *c != '\t') || *c == 0x7F || (*c == 0xC2 && c[1] < 0xA0))
+            return true;
+    for (size_t i = 0; i < COUNT_OF(more); i++)
+        if (strstr(text, more[i]))
+            return true;
+    return false;
 }
 
-/* ---- maps ------------------------------------------------------------------------------------ */
-
-typedef struct {
-    uint32_t text;
-    topology_mark_t at;
-} yaml_key_t;
-
-/* Reads "key:" and stands behind the colon. Refuses a key that the map has already. */
-static yaml_key_t read_key(reader_t *r, uint32_t map, bool flow)
+static void check_scalar(reader_t *r, const yaml_event_t *event)
 {
-    bool quoted;
-    yaml_key_t key = {.at = mark(r)};
-    key.text = read_text(r, flow, &quoted);
-    skip_blanks(r);
+    topology_mark_t at = mark(event->start_mark);
+    yaml_scalar_style_t style = event->data.scalar.style;
+    if (style == YAML_LITERAL_SCALAR_STYLE || style == YAML_FOLDED_SCALAR_STYLE)
+        fail(r, at, "a block scalar; write the value on one line");
+    else if (event->start_mark.line != event->end_mark.line)
+        fail(
+            r, at,
+            "a value over several lines; write it on one, and put the keys of a map in one column");
+    else if (strlen((const char *)event->data.scalar.value) != event->data.scalar.length ||
+             has_control((const char *)event->data.scalar.value))
+        fail(r, at, "a control character in a value; topology files have none");
+}
+
+static void take_key(reader_t *r, const yaml_event_t *event)
+{
+    level_t *level = level_top(r);
+    topology_mark_t at = mark(event->start_mark);
+    bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    uint32_t key = text_add(r, event);
     if (r->failed)
-        return key;
-    const char *name = yaml_text(r->tree, key.text);
-    if (!key_ends(r, 0, flow) && !(quoted && flow && peek(r, 0) == ':')) {
-        fail(r, key.at, "'%.60s' has no ':' and value; a map holds 'key: value'", name);
-        return key;
-    }
-    r->at++;
-    for (uint32_t i = r->tree->nodes[map].first; i != YAML_NONE; i = r->tree->nodes[i].next) {
+        return;
+    const char *name = yaml_text(r->tree, key);
+    if (plain && name[0] == '\0')
+        fail(r, at, "a key is missing in front of ':'; a map holds 'key: value'");
+    if (plain && strcmp(name, "<<") == 0)
+        fail(r, at, "'<<' would be a merge key; topology files have none, repeat the values");
+    for (uint32_t i = r->tree->nodes[level->node].first; i != YAML_NONE;
+         i = r->tree->nodes[i].next) {
         if (strcmp(yaml_text(r->tree, r->tree->nodes[i].key), name) == 0)
-            fail(r, key.at, "'%.60s' stands here a second time; the first is in line %u", name,
+            fail(r, at, "'%.60s' stands here a second time; the first is in line %u", name,
                  r->tree->nodes[i].key_at.line);
     }
-    return key;
+    level->key = key;
+    level->key_at = at;
+    level->has_key = true;
 }
 
-static void append(reader_t *r, uint32_t parent, uint32_t *last, uint32_t child)
+static void take_scalar(reader_t *r, const yaml_event_t *event)
 {
+    check_scalar(r, event);
     if (r->failed)
         return;
-    if (*last == YAML_NONE)
-        r->tree->nodes[parent].first = child;
-    else
-        r->tree->nodes[*last].next = child;
-    *last = child;
-}
-
-static void append_key(reader_t *r, uint32_t map, uint32_t *last, uint32_t child, yaml_key_t key)
-{
+    if (wants_key(r)) {
+        take_key(r, event);
+        return;
+    }
+    uint32_t node = node_add(r, YAML_SCALAR, mark(event->start_mark));
+    uint32_t text = text_add(r, event);
     if (r->failed)
         return;
-    r->tree->nodes[child].key = key.text;
-    r->tree->nodes[child].key_at = key.at;
-    append(r, map, last, child);
+    yaml_tree_node_t *n = &r->tree->nodes[node];
+    n->text = text;
+    n->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
+    const char *value = yaml_text(r->tree, text);
+    if (!n->quoted && (!value[0] || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
+        n->kind = YAML_NULL;
 }
 
-static bool enter(reader_t *r)
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static void check_properties(reader_t *r, const yaml_event_t *event, const yaml_char_t *anchor,
+                             const yaml_char_t *tag)
 {
-    if (r->depth == TOPOLOGY_DEPTH_MAX)
-        fail(r, mark(r), "lists and maps nested more than %d deep", TOPOLOGY_DEPTH_MAX);
-    else
-        r->depth++;
-    return !r->failed;
+    if (anchor)
+        fail(r, mark(event->start_mark),
+             "'&' would be an anchor; topology files have none, repeat the value");
+    if (tag)
+        fail(r, mark(event->start_mark), "'!' would be a tag; topology files have none");
 }
 
-/* Over blanks, comments and line ends inside brackets. False at the end of the file. */
-static bool flow_content(reader_t *r, topology_mark_t open)
+static void take_document(reader_t *r, const yaml_event_t *event)
 {
-    if (!content(r) && !r->failed)
-        fail(r, open, "this bracket is not closed");
-    return !r->failed;
+    topology_mark_t at = mark(event->start_mark);
+    if (r->documents++ > 0)
+        fail(r, at, "a second document; a topology file holds one");
+    if (event->data.document_start.version_directive ||
+        event->data.document_start.tag_directives.start !=
+            event->data.document_start.tag_directives.end)
+        fail(r, at, "'%%' would be a directive; topology files have none");
 }
 
-static uint32_t read_flow(reader_t *r)
+static void take_event(reader_t *r, const yaml_event_t *event)
 {
-    char c = peek(r, 0);
-    if (c != '[' && c != '{')
-        return read_scalar(r, true);
-    topology_mark_t open = mark(r);
-    bool map = c == '{';
-    char close = map ? '}' : ']';
-    uint32_t node = node_add(r, map ? YAML_MAP : YAML_LIST, open);
-    uint32_t last = YAML_NONE;
-    if (r->failed || !enter(r))
-        return YAML_NONE;
-    r->at++;
-    while (flow_content(r, open) && peek(r, 0) != close) {
-        yaml_key_t key = {0};
-        if (map) {
-            key = read_key(r, node, true);
-            if (r->failed || !flow_content(r, open))
-                break;
-        }
-        topology_mark_t at = mark(r);
-        bool none = map && (peek(r, 0) == ',' || peek(r, 0) == '}');
-        uint32_t child = none ? node_add(r, YAML_NULL, at) : read_flow(r);
-        if (map)
-            append_key(r, node, &last, child, key);
-        else
-            append(r, node, &last, child);
-        if (r->failed || !flow_content(r, open))
-            break;
-        if (peek(r, 0) == ',')
-            r->at++;
-        else if (peek(r, 0) != close)
-            fail(r, mark(r), "expected ',' or '%c' here; the bracket opened in line %u", close,
-                 open.line);
-    }
-    r->at++;
-    r->depth--;
-    return node;
-}
-
-/* A value that begins on this line behind a key or dash: flow or scalar, then the line's end. */
-static uint32_t read_inline(reader_t *r)
-{
-    char c = peek(r, 0);
-    bool flow = c == '[' || c == '{';
-    uint32_t node = flow ? read_flow(r) : read_scalar(r, false);
-    if (r->failed)
-        return YAML_NONE;
-    skip_line_rest(r);
-    if (!ends_line(peek(r, 0)))
-        return key_ends(r, 0, false)
-                   ? fail(r, mark(r), "a second ':' in one line; begin a new line or use quotes")
-                   : fail(r, mark(r), "more behind a value; begin a new line or use quotes");
-    return node;
-}
-
-/* Behind "key:" or "-" at `column`: the value on this line, or the deeper block that follows, or
- * nothing. A list may stand at its key's own column. */
-static uint32_t read_value(reader_t *r, uint32_t column, bool keyed)
-{
-    skip_line_rest(r);
-    if (!ends_line(peek(r, 0)))
-        return read_inline(r);
-    topology_mark_t at = mark(r);
-    if (content(r)) {
-        uint32_t deeper = column_of(r);
-        if (deeper > column || (keyed && deeper == column && item_starts(r)))
-            return read_block(r, deeper);
-    }
-    return r->failed ? YAML_NONE : node_add(r, YAML_NULL, at);
-}
-
-/* After an entry of the block at `column`: true if another one begins here. */
-static bool block_goes_on(reader_t *r, uint32_t column, bool list)
-{
-    if (r->failed || !content(r) || column_of(r) < column)
-        return false;
-    if (column_of(r) > column) {
-        fail(r, mark(r), "indented by %u, expected %u as the lines above", column_of(r), column);
-        return false;
-    }
-    if (item_starts(r) != list) {
-        /* The list of a key may end at the key's own column; whoever called decides. */
-        if (list)
-            return false;
-        fail(r, mark(r), "a list item between the keys of a map");
-        return false;
-    }
-    return true;
-}
-
-static uint32_t read_block_map(reader_t *r, uint32_t column)
-{
-    uint32_t node = node_add(r, YAML_MAP, mark(r));
-    uint32_t last = YAML_NONE;
-    if (r->failed || !enter(r))
-        return YAML_NONE;
-    do {
-        yaml_key_t key = read_key(r, node, false);
-        if (!r->failed)
-            append_key(r, node, &last, read_value(r, column, true), key);
-    } while (block_goes_on(r, column, false));
-    r->depth--;
-    return node;
-}
-
-/* Over a quoted scalar, or to the line's end if it is not closed. */
-static void skip_quoted(reader_t *r)
-{
-    char quote = peek(r, 0);
-    r->at++;
-    while (!ends_line(peek(r, 0))) {
-        bool pair = quote == '"' ? peek(r, 0) == '\\' && !ends_line(peek(r, 1))
-                                 : peek(r, 0) == quote && peek(r, 1) == quote;
-        if (!pair && peek(r, 0) == quote) {
-            r->at++;
-            return;
-        }
-        r->at += pair ? 2 : 1;
+    topology_mark_t at = mark(event->start_mark);
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        take_document(r, event);
+        break;
+    case YAML_ALIAS_EVENT:
+        fail(r, at, "'*' would be an alias; topology files have none, repeat the value");
+        break;
+    case YAML_SCALAR_EVENT:
+        check_properties(r, event, event->data.scalar.anchor, event->data.scalar.tag);
+        take_scalar(r, event);
+        break;
+    case YAML_SEQUENCE_START_EVENT:
+        check_properties(r, event, event->data.sequence_start.anchor,
+                         event->data.sequence_start.tag);
+        open_level(r, YAML_LIST, at);
+        break;
+    case YAML_MAPPING_START_EVENT:
+        check_properties(r, event, event->data.mapping_start.anchor, event->data.mapping_start.tag);
+        open_level(r, YAML_MAP, at);
+        break;
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT:
+        ASSERT(r->depth > 0);
+        r->depth--;
+        break;
+    default: /* begin and end of the stream, end of a document */
+        break;
     }
 }
 
-static bool key_starts(const reader_t *r)
+/* ---- libyaml's errors ------------------------------------------------------------------------ */
+
+/* What would be right. The first row whose words stand in libyaml's problem or context fits. */
+static const struct {
+    const char *words;
+    bool at_context; /* the place where the thing began tells more than the one where it broke */
+    const char *advice;
+} advices[] = {
+    {"escape", false, "write a backslash as two, or use single quotes"},
+    {"hexdecimal", false, "write a backslash as two, or use single quotes"},
+    {"a quoted scalar", true, "this quote is not closed"},
+    {"block scalar", false, "write the value on one line, in quotes if it begins with '|' or '>'"},
+    {"directive", false, "topology files have none; put a value with '%' in quotes"},
+    {"anchor", false, "topology files have none; put a value that begins with '&' in quotes"},
+    {"alias", false, "topology files have none; put a value that begins with '*' in quotes"},
+    {"tag", false, "topology files have none; put a value that begins with '!' in quotes"},
+    {"tab character", false, "indent with spaces"},
+    {"cannot start any token", false,
+     "a value that begins with '@', '`' or '%' needs quotes; a tab cannot indent"},
+    {"mapping values are not allowed", false,
+     "begin a new line or use quotes; a map has one 'key: value' a line, its keys in one column"},
+    {"mapping keys are not allowed", false, "a line is 'key: value' or '- item'"},
+    {"block sequence entries", false, "a list begins on the line below its key"},
+    {"expected ':'", true, "a map holds 'key: value'"},
+    {"expected key", false, "a map has one 'key: value' a line, its keys in one column"},
+    {"'-' indicator", false, "the items of a list stand in one column, each behind '- '"},
+    {"',' or", false, "a ',' is missing, or the bracket is not closed"},
+    {"node content", false, "a value is missing here"},
+    {"<document start>", false, "a topology file is one map, its keys in one column"},
+};
+
+static void fail_at_byte(reader_t *r, const char *text, size_t bytes, const yaml_parser_t *parser)
 {
-    reader_t ahead = *r; /* looks only: the copy's place moves, tree and errors stay */
-    char c = peek(r, 0);
-    if (c == '"' || c == '\'') {
-        skip_quoted(&ahead);
-    } else if (c != '[' && c != '{') {
-        ahead.at += plain_length(r, false);
+    topology_mark_t at = {1, 1};
+    size_t bad = parser->problem_offset;
+    for (size_t i = 0; i < bad && i < bytes; i++) {
+        at.column += ((unsigned char)text[i] & 0xC0) != 0x80; /* columns count characters */
+        if (text[i] == '\n')
+            at = (topology_mark_t){at.line + 1, 1};
     }
-    skip_blanks(&ahead);
-    return key_ends(&ahead, 0, false);
+    fail(r, at, "byte 0x%02x: %s; a topology file is UTF-8 text",
+         bad < bytes ? (unsigned char)text[bad] : 0u, parser->problem);
 }
 
-static uint32_t read_block_list(reader_t *r, uint32_t column)
+/* "PROBLEM CONTEXT (from line N); ADVICE" */
+static void fail_parse(reader_t *r, const yaml_parser_t *parser)
 {
-    uint32_t node = node_add(r, YAML_LIST, mark(r));
-    uint32_t last = YAML_NONE;
-    if (r->failed || !enter(r))
-        return YAML_NONE;
-    do {
-        r->at++;
-        size_t behind = r->at;
-        skip_blanks(r);
-        bool empty = ends_line(peek(r, 0)) || peek(r, 0) == '#';
-        bool compact = !empty && (item_starts(r) || key_starts(r));
-        bool tab = memchr(r->text + behind, '\t', r->at - behind) != NULL;
-        if (compact && tab)
-            fail(r, mark_at(r, behind), "a tab in the indentation; indent with spaces");
-        else if (compact)
-            append(r, node, &last, read_block(r, column_of(r)));
-        if (!compact) {
-            r->at = behind; /* a comment begins behind a blank */
-            append(r, node, &last, read_value(r, column, false));
-        }
-    } while (block_goes_on(r, column, true));
-    r->depth--;
-    return node;
-}
-
-/* The block that begins here, at this column. */
-static uint32_t read_block(reader_t *r, uint32_t column)
-{
-    if (item_starts(r))
-        return read_block_list(r, column);
-    if (key_starts(r))
-        return read_block_map(r, column);
-    return read_inline(r);
+    const char *context = parser->context ? parser->context : "";
+    const char *advice = NULL;
+    yaml_mark_t at = parser->problem_mark;
+    for (size_t i = 0; i < COUNT_OF(advices) && !advice; i++) {
+        if (!strstr(parser->problem, advices[i].words) && !strstr(context, advices[i].words))
+            continue;
+        advice = advices[i].advice;
+        if (advices[i].at_context && parser->context)
+            at = parser->context_mark;
+    }
+    char from[40] = "";
+    if (parser->context && parser->context_mark.line != at.line)
+        snprintf(from, sizeof(from), " from line %zu", parser->context_mark.line + 1);
+    fail(r, mark(at), "%s%s%s%s%s%s", parser->problem, context[0] ? " " : "", context, from,
+         advice ? "; " : "", advice ? advice : "");
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Length of the well-formed character at `at`, 0 if there is none (Unicode 15, table 3-7). */
-static size_t utf8_length(const unsigned char *at, size_t left)
+static status_t read_events(reader_t *r, const char *text, size_t bytes)
 {
-    unsigned char c = at[0];
-    size_t length = c < 0x80                ? 1
-                    : c >= 0xC2 && c < 0xE0 ? 2
-                    : c >= 0xE0 && c < 0xF0 ? 3
-                    : c >= 0xF0 && c < 0xF5 ? 4
-                                            : 0;
-    if (length == 0 || length > left)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xC0) != 0x80)
-            return 0;
-    bool bad = length > 1 && ((c == 0xE0 && at[1] < 0xA0) || (c == 0xED && at[1] > 0x9F) ||
-                              (c == 0xF0 && at[1] < 0x90) || (c == 0xF4 && at[1] > 0x8F));
-    return bad ? 0 : length;
-}
-
-/* Also counts a carriage return in front of a line feed as part of it. */
-static bool readable(const reader_t *r, size_t at)
-{
-    unsigned char c = (unsigned char)r->text[at];
-    if (c == '\r')
-        return at + 1 < r->size && r->text[at + 1] == '\n';
-    return (c >= 0x20 && c != 0x7F) || c == '\n' || c == '\t';
-}
-
-static void check_bytes(reader_t *r)
-{
-    reader_t scan = *r;
-    while (scan.at < scan.size) {
-        size_t length =
-            utf8_length((const unsigned char *)scan.text + scan.at, scan.size - scan.at);
-        if (length == 0 || !readable(&scan, scan.at)) {
-            fail(r, mark_at(&scan, scan.at), "byte 0x%02x is not %s; a topology file is UTF-8 text",
-                 (unsigned char)scan.text[scan.at], length ? "readable" : "part of a character");
-            return;
-        }
-        if (scan.text[scan.at] == '\n')
-            next_line(&scan);
-        else
-            scan.at += length;
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) {
+        fail(r, (topology_mark_t){0, 0}, "no memory to read the file");
+        return FAIL(STATUS_NO_MEMORY, "no memory to read YAML");
     }
-}
-
-static void read_start(reader_t *r)
-{
-    if (r->size >= 3 && memcmp(r->text, "\xEF\xBB\xBF", 3) == 0)
-        r->line_start = r->at = 3;
-    reader_t start = *r;
-    for (skip_line_rest(&start); peek(&start, 0) == '\n'; skip_line_rest(&start))
-        next_line(&start);
-    if (document_mark(&start) && peek(&start, 0) == '-') {
-        start.at += 3;
-        skip_line_rest(&start);
-        if (!ends_line(peek(&start, 0)))
-            fail(&start, mark(&start), "nothing may follow '---' on its line");
-        *r = start;
+    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
+    bool ended = false;
+    while (!ended && !r->failed) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event))
+            break;
+        take_event(r, &event);
+        ended = event.type == YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
     }
+    bool memory = parser.error == YAML_MEMORY_ERROR;
+    if (memory)
+        fail(r, (topology_mark_t){0, 0}, "no memory to read the file");
+    else if (parser.error == YAML_READER_ERROR)
+        fail_at_byte(r, text, bytes, &parser);
+    else if (parser.error != YAML_NO_ERROR)
+        fail_parse(r, &parser);
+    yaml_parser_delete(&parser);
+    return memory ? FAIL(STATUS_NO_MEMORY, "no memory to read YAML") : STATUS_OK;
 }
 
 status_t yaml_read(const char *text, size_t bytes, yaml_tree_t *tree, topology_errors_t *errors)
 {
-    reader_t r = {.text = text, .size = bytes, .line = 1, .tree = tree, .errors = errors};
+    reader_t r = {.tree = tree, .errors = errors};
+    const topology_mark_t whole = {0, 0};
     tree->count = 0;
     tree->texts_used = 0;
-    if (bytes > TOPOLOGY_BYTES_MAX)
-        fail(&r, (topology_mark_t){0, 0}, "the file has more than %d bytes", TOPOLOGY_BYTES_MAX);
-    else
-        check_bytes(&r);
-    if (!r.failed) {
-        read_start(&r);
-        if (content(&r))
-            read_block(&r, column_of(&r));
-        else if (!r.failed)
-            fail(&r, (topology_mark_t){0, 0},
-                 "the file is empty; docs/topology.md shows the smallest one");
-        if (!r.failed && content(&r))
-            fail(&r, mark(&r), "indented less than the first line");
+    if (bytes > TOPOLOGY_BYTES_MAX) {
+        fail(&r, whole, "the file has more than %d bytes", TOPOLOGY_BYTES_MAX);
+    } else {
+        size_t order_mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+        TRY(read_events(&r, text + order_mark, bytes - order_mark));
     }
+    if (!r.failed && tree->count == 0)
+        fail(&r, whole, "the file is empty; docs/topology.md shows the smallest one");
     if (r.failed)
         return FAIL(STATUS_BAD_CONFIG, "the file cannot be read as YAML");
     return STATUS_OK;

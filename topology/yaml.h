@@ -1,13 +1,9 @@
 /* yaml.h - reads the part of YAML that a topology file uses, into a bounded tree with places.
  *
- * Read are: block and flow maps and lists, plain, single- and double-quoted scalars on one line,
- * comments, one document. Refused by name are anchors, aliases, tags, directives, block scalars,
- * complex keys, further documents, tabs as indentation, doubled keys, and bytes that are no text.
- * What is read means what YAML 1.2 says it means; tests/topology compares with libfyaml.
- *
- * Why not libfyaml here: 0.7.12, which Debian 12 has, never returns from some broken files of a
- * hundred bytes (`model: |./tiny` among other lines), and files are hostile. Every loop here
- * consumes a byte, the tree and its depth are bounded, and nothing is ever expanded.
+ * libyaml parses; here its events become a tree, and what a topology file does not need is refused
+ * by name: anchors, aliases, tags, directives, merge keys, block scalars and other values over
+ * several lines, keys that are no scalar, doubled keys, control characters, further documents.
+ * Size, nodes and depth are bounded, and nothing is ever expanded.
  */
 #ifndef TOPOLOGY_YAML_H
 #define TOPOLOGY_YAML_H
@@ -31,17 +27,18 @@ typedef struct {
     uint32_t text;  /* of a scalar: offset in texts */
     uint32_t first; /* of a list or map: its first child */
     uint32_t next;  /* sibling */
-} yaml_node_t;
+} yaml_tree_node_t; /* libyaml has a yaml_node_t */
 
 /* Room for any file that is read; about 850 KB. */
 typedef struct {
     uint32_t count;
     uint32_t texts_used;
-    yaml_node_t nodes[TOPOLOGY_NODES_MAX]; /* 0 is the root */
+    yaml_tree_node_t nodes[TOPOLOGY_NODES_MAX]; /* 0 is the root */
     char texts[2 * TOPOLOGY_BYTES_MAX];
 } yaml_tree_t;
 
-/* OK and a tree with a root, or BAD_CONFIG and one error: what follows it cannot be understood. */
+/* OK and a tree with a root, or an error status and one error in `errors`: what follows it cannot
+ * be understood. */
 MUST_USE status_t yaml_read(const char *text, size_t bytes, yaml_tree_t *tree,
                             topology_errors_t *errors);
 
