@@ -17,21 +17,23 @@ import transformers
 from transformers import DeepseekV4ForCausalLM, FineGrainedFP8Config
 
 PROMPT, STEPS = 512, 16
-CASES = [("prefill 512", 1, 3.0), ("decode, batch 1", 1, 10.0), ("decode, batch 8", 8, 10.0)]
+CASES = [("prefill 512", 0, 3.0), ("decode, batch 1", 1, 10.0), ("decode, batch 8", 8, 10.0)]
 
 
-class Lockstep:
-    """The program bench_forward, which answers one line with one line."""
+class Program:
+    """bench_forward or llama_forward, which answer one line with one line."""
 
-    def __init__(self, program, model, cache, threads):
-        self.process = subprocess.Popen([program, model, cache, str(threads)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
 
     def turn(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        seconds, digest = self.process.stdout.readline().split()
-        return float(seconds), int(digest)
+        answer = self.process.stdout.readline().split()
+        if len(answer) != 2:
+            sys.exit(f"{self.process.args[0]} ended")
+        return float(answer[0]), int(answer[1])
 
     def prefill(self):
         return self.turn(f"prefill {PROMPT}")
@@ -55,15 +57,18 @@ class Transformers:
     def best_experts(self):
         """Takes the form of the experts that prefills fastest here."""
         times = {}
-        for form in ("eager", "batched_mm", "grouped_mm"):
+        for form in ("eager", "grouped_mm"):  # batched_mm copies the weights of every row
             try:
                 self.model.set_experts_implementation(form)
-                times[form] = min(self.prefill()[0] for _ in range(3))
+                times[form] = min(self.prefill()[0] for _ in range(2))
             except (RuntimeError, ValueError, NotImplementedError):
                 pass  # this form does not run on this machine
         form = min(times, key=times.get)
         self.model.set_experts_implementation(form)
         return form
+
+    def close(self):
+        pass
 
     def feed(self, batch):
         ids = torch.tensor([self.prompt] * batch)
@@ -87,35 +92,19 @@ class Transformers:
             return (time.perf_counter() - start) / STEPS, digest
 
 
-class Llama:
-    """llama-batched-bench: one run measures all three. Its tokens are random ones."""
-
-    def __init__(self, program, gguf, threads):
-        self.command = [program, "-m", gguf, "-c", str(16 * PROMPT), "-b", str(PROMPT),
-                        "-ub", str(PROMPT), "-npp", str(PROMPT), "-ntg", str(STEPS), "-npl", "1,8",
-                        "-t", str(threads), "-tb", str(threads), "--output-format", "jsonl"]
-
-    def turn(self):
-        run = subprocess.run(self.command, capture_output=True, text=True, check=True)
-        rows = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-        one, eight = (next(row for row in rows if row["pl"] == batch) for batch in (1, 8))
-        return [one["t_pp"], one["t_tg"] / STEPS, eight["t_tg"] / STEPS]
-
-
-def measure(ours, other, llama, turns):
-    """times[engine][case] = seconds of each turn."""
-    times = {"ours": [[], [], []], "transformers": [[], [], []], "llama.cpp": [[], [], []]}
+def measure(engines, turns):
+    """times[engine][case] = seconds of each turn. llama.cpp rounds weights and inputs to 8 bits, so
+    only its first token must be the same."""
+    times = {engine: [[] for _ in CASES] for engine in engines}
     for _ in range(turns):
         for case, (name, batch, _) in enumerate(CASES):
-            prefill = name.startswith("prefill")
-            mine, same = ours.prefill() if prefill else ours.decode(batch)
-            theirs, also = other.prefill() if prefill else other.decode(batch)
-            if same != also:
-                sys.exit(f"{name}: the engines answer with different tokens")
-            times["ours"][case].append(mine)
-            times["transformers"][case].append(theirs)
-        for case, seconds in enumerate(llama.turn() if llama else []):
-            times["llama.cpp"][case].append(seconds)
+            answers = {}
+            for engine, it in engines.items():
+                seconds, answers[engine] = it.decode(batch) if batch else it.prefill()
+                times[engine][case].append(seconds)
+            for engine, answer in answers.items():
+                if answer != answers["ours"] and not (batch and engine == "llama.cpp"):
+                    sys.exit(f"{name}: {engine} answers with other tokens")
     return times
 
 
@@ -125,9 +114,9 @@ def report(times, title):
     print(f"{'':36} {'ours':>10} {'other':>10} {'ratio':>8} {'goal':>6}")
     for engine in ("transformers", "llama.cpp"):
         for case, (name, _, goal) in enumerate(CASES):
-            ours, other = times["ours"][case], times[engine][case]
-            if not other:
+            if engine not in times:
                 continue
+            ours, other = times["ours"][case], times[engine][case]
             goal = goal if engine == "transformers" else 1.0
             ratio = statistics.median(b / a for a, b in zip(ours, other))
             row = {"name": f"{name}, {engine}", "ours": min(ours) * 1e3, "other": min(other) * 1e3,
@@ -155,12 +144,14 @@ def main():
     transformers.logging.disable_progress_bar()
     other = Transformers(a.model)
     form = other.best_experts()
-    ours = Lockstep(a.program, a.model, a.cache, a.threads)
-    llama = Llama(*a.llama, a.threads) if a.llama else None
+    engines = {"ours": Program(a.program, a.model, a.cache, str(a.threads)), "transformers": other}
+    if a.llama:
+        engines["llama.cpp"] = Program(*a.llama, str(a.threads))
     title = (f"forward, {a.threads} threads, cache {a.cache}, against transformers "
              f"{transformers.__version__} (torch {torch.__version__}, experts {form})")
-    rows = report(measure(ours, other, llama, a.turns), title)
-    ours.close()
+    rows = report(measure(engines, a.turns), title)
+    for engine in engines.values():
+        engine.close()
     if a.json:
         with open(a.json, "w", encoding="utf-8") as file:
             json.dump({"title": title, "unit": "ms", "rows": rows}, file, indent=1)

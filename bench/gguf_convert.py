@@ -18,6 +18,7 @@ class Bare(DeepseekV4Model):
 
     def set_vocab(self):
         self._set_vocab_none()
+        self.gguf_writer.add_vocab_size(self.hparams["vocab_size"])
 
 
 Bare(Path(model), gguf.LlamaFileType.ALL_F32, Path(out)).write()
