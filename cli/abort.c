@@ -11,12 +11,12 @@ enum { ANSWER_BYTES = 1 << 20, TIMEOUT_MS = 5000 };
 static char answer[ANSWER_BYTES];
 
 /* What could have been meant; returns how many there are. */
-static size_t print_open(uint16_t port)
+static size_t print_open(const char *address, uint16_t port)
 {
     json_t *root, *request;
     size_t i = 0;
 
-    if (http_get(port, "/requests", NULL, TIMEOUT_MS, answer, sizeof(answer)) != 200)
+    if (http_get(address, port, "/requests", NULL, TIMEOUT_MS, answer, sizeof(answer)) != 200)
         return 0;
     root = json_loads(answer, 0, NULL);
     json_array_foreach (json_object_get(root, "requests"), i, request)
@@ -30,10 +30,11 @@ static size_t print_open(uint16_t port)
 }
 
 /* Asks one gateway after the other: only one of them has it. */
-static int abort_request(const rundir_t *rundir, uint16_t gateway_count, const char *id)
+static int abort_request(const rundir_t *rundir, const topology_t *topology, const char *id)
 {
     json_t *object = json_pack("{s:s}", "id", id);
     char *body = json_dumps(object, 0);
+    uint16_t gateway_count = topology->gateway_count;
     unsigned silent = 0;
     unsigned status = 0;
     size_t open = 0;
@@ -44,9 +45,11 @@ static int abort_request(const rundir_t *rundir, uint16_t gateway_count, const c
         return EXIT_USAGE;
     }
     for (uint16_t i = 0; i < gateway_count && status != 200; i++) {
+        const char *address = topology->gateways[i].admin_listen;
         uint16_t port = rundir_admin_port(rundir, i);
 
-        status = port ? http_get(port, "/abort", body, TIMEOUT_MS, answer, sizeof(answer)) : 0;
+        status = port ? http_get(address, port, "/abort", body, TIMEOUT_MS, answer, sizeof(answer))
+                      : 0;
         silent += status == 0;
     }
     free(body);
@@ -58,7 +61,7 @@ static int abort_request(const rundir_t *rundir, uint16_t gateway_count, const c
         fprintf(stderr, "lockstep abort: %u of %u gateways do not answer\n", silent, gateway_count);
     fprintf(stderr, "lockstep abort: %s has no open request %s\n", rundir->name, id);
     for (uint16_t i = 0; i < gateway_count; i++)
-        open += print_open(rundir_admin_port(rundir, i));
+        open += print_open(topology->gateways[i].admin_listen, rundir_admin_port(rundir, i));
     if (open == 0 && silent == 0)
         fprintf(stderr, "  none is open: it may have ended just now\n");
     return EXIT_FAILED;
@@ -77,7 +80,7 @@ int command_abort(int argc, char **argv)
         fprintf(stderr, "lockstep abort: %s\n", trail_text());
         return EXIT_NOT_RUNNING;
     }
-    code = abort_request(&rundir, deployment->topology.gateway_count, argv[argc - 1]);
+    code = abort_request(&rundir, &deployment->topology, argv[argc - 1]);
     free(deployment);
     return code;
 }

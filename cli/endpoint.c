@@ -1,12 +1,14 @@
 #include "cli/endpoint.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/rundir.h"
 
 static status_t find_url(const char *name, const char *text, http_url_t *url)
 {
+    deployment_t *deployment;
     rundir_t rundir;
     uint16_t port;
     size_t used;
@@ -18,7 +20,9 @@ static status_t find_url(const char *name, const char *text, http_url_t *url)
         port = rundir_port(&rundir, 0);
         if (!port)
             return FAIL(STATUS_NOT_FOUND, "%s does not listen yet", rundir.name);
-        http_url_local(port, url);
+        TRY(rundir_deployment_read(&rundir, &deployment));
+        http_url_local(deployment->topology.gateways[0].listen, port, url);
+        free(deployment);
     }
     used = strlen(url->base);
     if (used >= 3 && strcmp(url->base + used - 3, "/v1") == 0)

@@ -66,9 +66,11 @@ status_t http_url_parse(const char *text, http_url_t *url)
     return copy_part(url->base, sizeof(url->base), end, (size_t)(host_end - end), "path");
 }
 
-void http_url_local(uint16_t port, http_url_t *url)
+void http_url_local(const char *address, uint16_t port, http_url_t *url)
 {
-    snprintf(url->host, sizeof(url->host), "127.0.0.1");
+    bool everywhere = strcmp(address, "0.0.0.0") == 0;
+
+    snprintf(url->host, sizeof(url->host), "%s", everywhere ? "127.0.0.1" : address);
     snprintf(url->port, sizeof(url->port), "%u", port);
     url->base[0] = '\0';
 }

@@ -47,8 +47,9 @@ typedef enum {
 
 /* http://HOST[:PORT][/BASE], or without "http://". INVALID says what is wrong with it. */
 MUST_USE status_t http_url_parse(const char *text, http_url_t *url);
-/* A port of this machine; paths then begin at the root. */
-void http_url_local(uint16_t port, http_url_t *url);
+/* What listens at `address` of this machine, as a topology has it: 0.0.0.0 is reached as 127.0.0.1.
+ * Paths then begin at the root. */
+void http_url_local(const char *address, uint16_t port, http_url_t *url);
 
 /* GET (body NULL) or POST of JSON to base + path. BROKEN: nobody listens, or it was not taken. */
 MUST_USE status_t http_call_open(const http_url_t *url, const char *path, const char *body,

@@ -4,15 +4,15 @@
 
 #include "cli/http_call.h"
 
-unsigned http_get(uint16_t port, const char *path, const char *body, unsigned timeout_ms,
-                  char *answer, size_t size)
+unsigned http_get(const char *address, uint16_t port, const char *path, const char *body,
+                  unsigned timeout_ms, char *answer, size_t size)
 {
     unsigned status = 0;
     http_call_t call;
     http_url_t url;
 
     answer[0] = '\0';
-    http_url_local(port, &url);
+    http_url_local(address, port, &url);
     if (http_call_open(&url, path, body, &call) != STATUS_OK)
         return 0;
     if (http_call_finish(&call, timeout_ms) == HTTP_CALL_WHOLE) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/http_call.h"
 #include "cli/http_get.h"
 #include "cli/launch.h"
 #include "runtime/figures.h"
@@ -138,7 +139,8 @@ static bool is_ready(const rundir_t *rundir, const topology_t *topology)
     for (uint16_t i = 0; i < topology->gateway_count; i++) {
         uint16_t port = rundir_port(rundir, i);
 
-        if (!port || http_get(port, "/ready", NULL, READY_MS, answer, sizeof(answer)) != 200)
+        if (!port || http_get(topology->gateways[i].listen, port, "/ready", NULL, READY_MS, answer,
+                              sizeof(answer)) != 200)
             return false;
     }
     return true;
@@ -254,9 +256,13 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
         stop(rundir, supervisor);
         return start == STOPPED ? EXIT_OK : EXIT_NO_START;
     }
-    for (uint16_t i = 0; i < topology->gateway_count; i++)
-        printf("%s is ready: http://127.0.0.1:%u/v1 (model %s)\n", rundir->name,
-               rundir_port(rundir, i), topology->served_name);
+    for (uint16_t i = 0; i < topology->gateway_count; i++) {
+        http_url_t url;
+
+        http_url_local(topology->gateways[i].listen, rundir_port(rundir, i), &url);
+        printf("%s is ready: http://%s:%s/v1 (model %s)\n", rundir->name, url.host, url.port,
+               topology->served_name);
+    }
     if (detach) {
         printf("lockstep ps %s shows it, lockstep down %s stops it.\n", rundir->name, rundir->name);
         return EXIT_OK;

@@ -108,6 +108,23 @@ class Lifecycle(unittest.TestCase):
             self.assertEqual(run.returncode, EXIT_BAD_FILE)
             self.assertIn("no/such/model", run.stdout + run.stderr)
 
+    def test_another_address_is_where_commands_look(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "address.yaml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(f"lockstep: 1\nmodel: {os.path.abspath('model/tiny')}\n"
+                           "gateway: [{listen: 127.0.0.2, admin_listen: 127.0.0.3}]\n"
+                           "prefill: [{pages: 16}]\ndecode: [{pages: 16, slots: 4}]\n"
+                           "limits: {context_tokens: 2048}\n")
+            with Deployment(path) as deployment:
+                self.assertIn("http://127.0.0.2:", deployment.url)
+                self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
+                run = deployment.command("abort", "chatcmpl-none", check=False)
+                self.assertIn("none is open", run.stdout)
+                chat = subprocess.run([LOCKSTEP, "chat"], env=deployment.environment(), text=True,
+                                      input="Hi\n", capture_output=True, check=True, timeout=60)
+                self.assertIn("Hello", chat.stdout)
+
     def test_a_name_in_use_says_so(self):
         with Deployment(TOPOLOGY) as deployment:
             run = deployment.command("up", TOPOLOGY, "--name", deployment.name, "--port", "0",
