@@ -77,6 +77,8 @@ status_t transport_open_at(void *context, const endpoints_t *endpoints, const ch
 {
     transport_t *transport = calloc(1, sizeof(*transport));
     size_t size = sizeof(transport->descriptor);
+    const int64_t frame_bytes_max = FRAME_BYTES_MAX;
+    int status;
 
     if (!transport)
         return FAIL(STATUS_NO_MEMORY, "a transport");
@@ -90,6 +92,10 @@ status_t transport_open_at(void *context, const endpoints_t *endpoints, const ch
     }
     set(transport->in, ZMQ_LINGER, 0);
     set(transport->in, ZMQ_RCVHWM, 0);
+    /* ZeroMQ would make room for whatever size a stranger says. */
+    status =
+        zmq_setsockopt(transport->in, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof(frame_bytes_max));
+    ASSERT(status == 0);
     if (zmq_bind(transport->in, endpoint) != 0) {
         int reason = errno;
 
@@ -156,8 +162,8 @@ void transport_observer(transport_t *transport, actor_id_t observer, const char 
     uint32_t place = OBSERVERS_MAX;
 
     for (uint32_t i = 0; i < OBSERVERS_MAX; i++)
-        if (transport->observers[i].socket && transport->observers[i].id == observer)
-            place = i;
+        if (transport->observers[i].id == observer)
+            place = i; /* even without a socket: an endpoint that is none is tried once */
     if (place < OBSERVERS_MAX && strcmp(transport->observers[place].endpoint, endpoint) == 0)
         return;
     if (place == OBSERVERS_MAX)
