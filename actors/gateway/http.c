@@ -97,8 +97,12 @@ static ssize_t on_read(void *context, uint64_t position, char *target, size_t ro
     (void)position;
     if (!exchange->lost && !exchange->ended && exchange->buffer_used < HTTP_BUFFER_BYTES / 2)
         exchange->http->handlers.more(exchange->http->context, exchange);
-    if (exchange->lost)
+    if (exchange->lost) {
+        /* libmicrohttpd leaves the closed socket to its walk over timeouts, which ends at the first
+         * idle connection, unless the timeout is one of the connection's own. */
+        MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
         return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
     bytes = exchange->buffer_used < room ? exchange->buffer_used : room;
     if (bytes == 0 && exchange->ended)
         return MHD_CONTENT_READER_END_OF_STREAM;

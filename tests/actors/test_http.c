@@ -17,7 +17,7 @@
 
 #include "actors/gateway/http.h"
 
-enum { STREAM_BYTES = 1 << 20, TURNS_MAX = 100000 };
+enum { STREAM_BYTES = 1 << 20, TURNS_MAX = 100000, CONNECTIONS_MAX = 16 };
 
 typedef struct {
     http_t *http;
@@ -28,6 +28,7 @@ typedef struct {
     unsigned whole;
     unsigned cut;
     size_t stream_left;
+    bool quiet; /* streams have nothing to say yet */
 } world_t;
 
 static void on_request(void *context, http_exchange_t *exchange, const char *method,
@@ -55,6 +56,8 @@ static void on_more(void *context, http_exchange_t *exchange)
     world_t *world = context;
     static char block[4096];
 
+    if (world->quiet)
+        return;
     memset(block, 'x', sizeof(block));
     while (world->stream_left > 0 && http_stream_room(exchange) >= sizeof(block)) {
         http_stream_write(exchange, block, sizeof(block));
@@ -81,7 +84,7 @@ static int setup(void **state)
     static const http_handlers_t handlers = {on_request, on_more, on_done};
     world_t *world = calloc(1, sizeof(*world));
 
-    if (http_open("127.0.0.1", 0, 16, &handlers, world, &world->http) != STATUS_OK)
+    if (http_open("127.0.0.1", 0, CONNECTIONS_MAX, &handlers, world, &world->http) != STATUS_OK)
         return -1;
     *state = world;
     return 0;
@@ -213,6 +216,35 @@ static void test_client_that_leaves_in_a_stream_is_seen(void **state)
     assert_int_equal(world->cut, 1);
 }
 
+/* A keep-alive connection at rest must not keep the sockets of those who left. */
+static void test_clients_that_leave_give_their_places_back_beside_an_idle_one(void **state)
+{
+    world_t *world = *state;
+    char text[1024];
+    int idle = client(world, "GET /now HTTP/1.1\r\nHost: a\r\n\r\n");
+
+    read_until(world, idle, "at once", text, sizeof(text));
+    world->quiet = true;
+    for (unsigned left = 0; left < 2 * CONNECTIONS_MAX; left++) {
+        int descriptor = client(world, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+
+        text[0] = '\0';
+        for (int i = 0; i < 100 && !strstr(text, "200"); i++) {
+            ssize_t bytes;
+
+            turn(world);
+            bytes = recv(descriptor, text, sizeof(text) - 1, 0);
+            text[bytes > 0 ? bytes : 0] = '\0';
+        }
+        assert_non_null(strstr(text, "200"));
+        close(descriptor);
+        for (int i = 0; i < TURNS_MAX && world->cut == left; i++)
+            turn(world);
+        assert_int_equal(world->cut, left + 1);
+    }
+    close(idle);
+}
+
 static void test_body_over_the_limit_is_refused_with_413(void **state)
 {
     world_t *world = *state;
@@ -274,6 +306,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_client_that_leaves_in_a_stream_is_seen, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            test_clients_that_leave_give_their_places_back_beside_an_idle_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_body_over_the_limit_is_refused_with_413, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_closing_ends_what_waits, setup, teardown),
