@@ -3,6 +3,7 @@
  * Fills in what "auto" means where that needs no placement. What needs the model's shape is in
  * cli/deployment.c.
  */
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "topology/internal.h"
@@ -64,8 +65,7 @@ static void validate_singles(topology_load_t *load)
 
 static bool is_wildcard(const char *address)
 {
-    return strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0 ||
-           strcmp(address, "[::]") == 0;
+    return strcmp(address, "0.0.0.0") == 0;
 }
 
 /* Listener `which` of a gateway: 0 for clients, 1 for administration. */
@@ -84,6 +84,24 @@ static bool listeners_clash(const topology_t *t, const topology_gateway_t *a, in
     bool same_host = strcmp(t->hosts[a->host].address, t->hosts[b->host].address) == 0;
     return same_host && port_a == port_b &&
            (strcmp(address_a, address_b) == 0 || is_wildcard(address_a) || is_wildcard(address_b));
+}
+
+/* A name could mean another address at each start, and gateways do not listen on IPv6. */
+static void validate_listeners(topology_load_t *load)
+{
+    static const char *const words[] = {"listen", "admin_listen"};
+    topology_t *t = &load->topology;
+
+    for (int i = 0; i < 2 * t->gateway_count; i++) {
+        topology_gateway_t *gateway = &t->gateways[i / 2];
+        const char *address = i % 2 ? gateway->admin_listen : gateway->listen;
+        struct in_addr parsed;
+
+        if (inet_pton(AF_INET, address, &parsed) != 1)
+            topology_errors_add(load->errors, places_find(load, address, gateway),
+                                "gateway[%d].%s: found '%s', expected an IPv4 address", i / 2,
+                                words[i % 2], address);
+    }
 }
 
 static void validate_ports(topology_load_t *load)
@@ -211,6 +229,7 @@ void topology_validate(topology_load_t *load)
     validate_hosts(load);
     validate_singles(load);
     validate_forms(load);
+    validate_listeners(load);
     validate_ports(load);
     each_group(load, validate_group_sizes);
     each_group(load, validate_group_devices);
