@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "llama.h"
+#include <llama.h>
 
 enum { PROMPT = 512, BATCH_MAX = 8, POSITIONS_MAX = 1024 };
 
