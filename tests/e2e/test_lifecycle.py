@@ -77,7 +77,7 @@ class Lifecycle(unittest.TestCase):
             living = deployment.processes()
             self.assertTrue(all(row["pid"] in living for row in rows))
 
-    def test_the_supervisors_death_ends_the_run_and_a_next_up_cleans(self):
+    def test_the_supervisors_death_ends_the_run_and_down_or_a_next_up_cleans(self):
         with Deployment(TOPOLOGY) as deployment:
             killed = deployment.pid("supervisor/0")
             ends = [os.pidfd_open(pid) for pid in deployment.processes() if pid != killed]
@@ -85,6 +85,8 @@ class Lifecycle(unittest.TestCase):
             for end in ends:  # each must end by itself
                 self.assertTrue(select.select([end], [], [], 60)[0], "a child outlives its parent")
                 os.close(end)
+            self.assertIn("cleared", deployment.down().stdout)
+            self.assertEqual(deployment.leftovers(), [])
             deployment.up()
             self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
 
