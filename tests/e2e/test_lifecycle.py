@@ -77,18 +77,23 @@ class Lifecycle(unittest.TestCase):
             living = deployment.processes()
             self.assertTrue(all(row["pid"] in living for row in rows))
 
+    def kill_supervisor(self, deployment):
+        killed = deployment.pid("supervisor/0")
+        ends = [os.pidfd_open(pid) for pid in deployment.processes() if pid != killed]
+        os.kill(killed, signal.SIGKILL)
+        for end in ends:  # each must end by itself
+            self.assertTrue(select.select([end], [], [], 60)[0], "a child outlives its parent")
+            os.close(end)
+
     def test_the_supervisors_death_ends_the_run_and_down_or_a_next_up_cleans(self):
         with Deployment(TOPOLOGY) as deployment:
-            killed = deployment.pid("supervisor/0")
-            ends = [os.pidfd_open(pid) for pid in deployment.processes() if pid != killed]
-            os.kill(killed, signal.SIGKILL)
-            for end in ends:  # each must end by itself
-                self.assertTrue(select.select([end], [], [], 60)[0], "a child outlives its parent")
-                os.close(end)
+            self.kill_supervisor(deployment)
+            deployment.up()
+            self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
+            self.kill_supervisor(deployment)
             self.assertIn("cleared", deployment.down().stdout)
             self.assertEqual(deployment.leftovers(), [])
             deployment.up()
-            self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
 
     def test_what_cannot_start_says_why(self):
         with tempfile.TemporaryDirectory() as folder:
