@@ -84,7 +84,8 @@ static const schema_key_t cache_keys[] = {
      AT(topology_t, verify),
      .choices = verify_words,
      .standard = "sample",
-     .meaning = "how often digests of restored pages are checked"},
+     .meaning = "how often digests of pages from host memory are checked; for the mirror to come "
+                "(pages from other ranks are always checked)"},
 };
 static const schema_section_t cache_section = {
     .name = "cache", .meaning = "The KV cache.", SECTION(cache_keys)};
@@ -103,7 +104,7 @@ static const schema_key_t limit_keys[] = {
      .max = 24 * 3600 * 1000,
      .standard = "30s",
      .meaning = "how long an instance that leaves lets its requests run before they are replayed "
-                "elsewhere"},
+                "elsewhere; for `drain`, which is to come"},
 };
 static const schema_section_t limit_section = {
     .name = "limits", .meaning = "Bounds of the whole deployment.", SECTION(limit_keys)};
