@@ -21,6 +21,16 @@ WAIT_SECONDS = 60  # for what must come; nothing waits that long unless it is br
 ENDPOINT = re.compile(r"https?://[\w.\[\]:-]+:\d+")
 
 
+def await_true(condition, what):
+    """Looks until `condition()` is true, and returns that: counted looks end early on a fast machine."""
+    end = time.monotonic() + WAIT_SECONDS
+    while True:
+        result = condition()
+        if result:
+            return result
+        assert time.monotonic() < end, what() if callable(what) else what
+
+
 class Deployment:
     """Use in a `with`: entering starts it, leaving stops it and checks that nothing is left."""
 
@@ -84,20 +94,20 @@ class Deployment:
 
     def await_new_life(self, actor, pid):
         """Until another process than `pid` is this actor, by looking at `ps` again and again."""
-        end = time.monotonic() + WAIT_SECONDS
-        while self.pid(actor, may_be_dead=True) in (pid, 0):
-            assert time.monotonic() < end, f"{actor} did not come back\n{self.log()[-4000:]}"
+        await_true(lambda: self.pid(actor, may_be_dead=True) not in (pid, 0),
+                   lambda: f"{actor} did not come back\n{self.log()[-4000:]}")
 
     def await_ready(self):
         """Until the gateway listens and says so; each look is a process, so it is no busy loop."""
-        end = time.monotonic() + WAIT_SECONDS
-        while True:
+        def ready():
             self.ps()
             try:
                 with urllib.request.urlopen(self.url + "/ready", timeout=WAIT_SECONDS):
-                    return
+                    return True
             except OSError:
-                assert time.monotonic() < end, f"not ready again\n{self.log()[-4000:]}"
+                return False
+
+        await_true(ready, lambda: f"not ready again\n{self.log()[-4000:]}")
 
     def processes(self):
         """Every living process that carries the mark, as {pid: command line}."""

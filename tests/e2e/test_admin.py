@@ -8,11 +8,10 @@ import unittest
 import urllib.error
 import urllib.request
 
-from deployment import Deployment
+from deployment import Deployment, await_true
 
 TOPOLOGY = "topology/examples/default.yaml"
 EXIT_FAILED, EXIT_USAGE, EXIT_NOT_RUNNING = 1, 2, 5
-LOOKS_MAX = 5000  # at what must change; each is a request, so it is no busy loop
 LONG = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "ignore_eos": True,
         "max_tokens": 6000}
 
@@ -50,7 +49,7 @@ def requests():
 
 def one_request():
     """The only open request, as soon as there is one."""
-    return next(found for found in (requests() for _ in range(LOOKS_MAX)) if found)[0]
+    return await_true(requests, "no request came")[0]
 
 
 def events(answer):
@@ -62,7 +61,7 @@ def events(answer):
 
 class Abort(unittest.TestCase):
     def tearDown(self):
-        self.assertTrue(any(not requests() for _ in range(LOOKS_MAX)), "a request is left")
+        await_true(lambda: not requests(), "a request is left")
         with ask(messages=[{"role": "user", "content": "What is 4 times 2?"}], max_tokens=40,
                  ignore_eos=False) as answer:
             self.assertEqual(json.load(answer)["choices"][0]["message"]["content"], "4 * 2 = 8.")
@@ -127,7 +126,7 @@ class Listener(unittest.TestCase):
             self.assertGreater(request["prompt_tokens"], 2)
             self.assertGreater(request["tokens"], 0)
             self.assertLess(request["age_ms"], 1000 * (time.monotonic() - started) + 1)
-        self.assertTrue(any(not requests() for _ in range(LOOKS_MAX)))
+        await_true(lambda: not requests(), "a request is left")
 
     def test_what_clients_may_ask_is_here_too(self):
         self.assertEqual(get("/health")[0], 200)

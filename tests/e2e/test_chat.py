@@ -12,12 +12,11 @@ import threading
 import unittest
 import urllib.request
 
-from deployment import LOCKSTEP, Deployment
+from deployment import LOCKSTEP, Deployment, await_true
 
 TOPOLOGY = "topology/examples/default.yaml"
 TOOLS = "topology/examples/tools.json"
 EXIT_FAILED, EXIT_USAGE, EXIT_BAD_FILE, EXIT_NOT_RUNNING = 1, 2, 3, 5
-LOOKS_MAX = 5000  # at a metric that must change; each is a request, so it is no busy loop
 
 
 def setUpModule():
@@ -170,7 +169,7 @@ class Terminal(unittest.TestCase):
 
     def expect_open(self, count):
         """Looks until so many requests are open at the server."""
-        self.assertTrue(any(gauge("lockstep_requests_open") == count for _ in range(LOOKS_MAX)))
+        await_true(lambda: gauge("lockstep_requests_open") == count, f"not {count} requests open")
 
     def write(self, text):
         os.write(self.master, text)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from deployment import Deployment
+from deployment import Deployment, await_true
 
 STREAMS_MAX, SLOTS = 6, 2
 TOPOLOGY = f"""lockstep: 1
@@ -25,7 +25,6 @@ ANSWER = "4 * 2 = 8."
 LONG = {"stream": True, "max_tokens": 7000, "ignore_eos": True}
 UNREAD_TOKENS = 3000  # with 20 alternatives each: megabytes, more than sockets hold for a reader
 VERBOSE = {"max_tokens": UNREAD_TOKENS, "ignore_eos": True, "logprobs": True, "top_logprobs": 20}
-LOOKS_MAX = 5000  # at a metric that must change; each is a request, so it is no busy loop
 
 
 def setUpModule():
@@ -73,7 +72,7 @@ def metric(name):
 
 
 def await_metric(name, value):
-    assert any(metric(name) == value for _ in range(LOOKS_MAX)), f"{name}: {metric(name)}"
+    await_true(lambda: metric(name) == value, lambda: f"{name}: {metric(name)}, not {value}")
 
 
 def ask():

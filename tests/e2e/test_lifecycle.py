@@ -10,11 +10,10 @@ import unittest
 import urllib.error
 import urllib.request
 
-from deployment import LOCKSTEP, Deployment
+from deployment import LOCKSTEP, Deployment, await_true
 
 TOPOLOGY = "topology/examples/default.yaml"
 EXIT_USAGE, EXIT_BAD_FILE, EXIT_NO_START, EXIT_NOT_RUNNING = 2, 3, 4, 5
-LOOKS_MAX = 3000  # for what must come; each look is a process or a request, so it is no busy loop
 
 
 def ask(url, question="What is 4 times 2?"):
@@ -22,10 +21,11 @@ def ask(url, question="What is 4 times 2?"):
     body = {"model": "tiny", "messages": [{"role": "user", "content": question}]}
     request = urllib.request.Request(url + "/v1/chat/completions", json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
-    for _ in range(LOOKS_MAX):
+
+    def answer():
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                return json.load(answer)["choices"][0]["message"]["content"]
+            with urllib.request.urlopen(request, timeout=120) as reply:
+                return json.load(reply)["choices"][0]["message"]["content"]
         except urllib.error.HTTPError as error:
             if error.code not in (429, 503) or not error.headers["Retry-After"]:
                 raise
@@ -34,7 +34,9 @@ def ask(url, question="What is 4 times 2?"):
         except urllib.error.URLError as error:
             if not isinstance(error.reason, ConnectionError):  # its gateway is not back yet
                 raise
-    raise AssertionError("no answer")
+        return None
+
+    return await_true(answer, "no answer")
 
 
 def is_alive(url):
