@@ -121,7 +121,6 @@ prefix_t *prefix_init(void *memory, size_t bytes, uint32_t pages)
     };
     prefix->buckets_at = prefix->nodes_at + pages * sizeof(prefix_node_t);
     prefix->tokens_at = prefix->buckets_at + prefix->buckets * sizeof(uint32_t);
-    memset((unsigned char *)memory + prefix->tokens_at, 0, prefix->bytes - prefix->tokens_at);
     prefix_clear(prefix);
     return prefix;
 }

@@ -61,7 +61,7 @@ typedef struct {
     border_t border;     /* at the end of the last one */
 } prefix_match_t;
 
-/* `pages` is the pool's page count. Memory aligned to 8. */
+/* `pages` is the pool's page count. Memory is zeroed, and aligned to 8. */
 size_t prefix_bytes(uint32_t pages);
 prefix_t *prefix_init(void *memory, size_t bytes, uint32_t pages);
 /* Forgets everything; goes with pool_quarantine_all. */

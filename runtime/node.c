@@ -40,8 +40,9 @@ struct node {
     dispatch_t dispatch;
     outbox_t outbox;
     queue_t mailbox;
-    arena_t arena;  /* of the message in hand */
-    uint8_t *frame; /* of FRAME_BYTES_MAX */
+    node_room_t room;
+    node_room_t own_room; /* if the driver gave none */
+    arena_t arena;        /* of the message in hand */
     void *memory;   /* of the dispatch tables and the actor's state */
     peer_t *peers;  /* those of the roster in its order, then observers */
     uint32_t peer_count;
@@ -388,7 +389,7 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
     mark(node, peer);
     /* A planner with much to say does not make the peer wait for its end. */
     if (stream_unsent_bytes(&peer->stream) >= FRAME_BATCH_BYTES)
-        stream_flush(&peer->stream, node->now_us, node->frame, node->config.driver.frame,
+        stream_flush(&peer->stream, node->now_us, node->room.frame, node->config.driver.frame,
                      node->config.driver.context);
 }
 
@@ -437,7 +438,7 @@ void node_flush(node_t *node)
         peer->dirty = false;
         if (peer->stream.birth.peer == ACTOR_NONE)
             continue;
-        stream_flush(&peer->stream, now, node->frame, driver->frame, driver->context);
+        stream_flush(&peer->stream, now, node->room.frame, driver->frame, driver->context);
         show_stream(node, peer);
     }
     node->dirty_count = 0;
@@ -591,31 +592,49 @@ static status_t open_peers(node_t *node)
     return STATUS_OK;
 }
 
+status_t node_room_open(node_room_t *room)
+{
+    *room = (node_room_t){.encoded = malloc(MESSAGE_BYTES_MAX),
+                          .decoded = malloc(MESSAGE_ARENA_BYTES),
+                          .frame = malloc(FRAME_BYTES_MAX)};
+    if (room->encoded && room->decoded && room->frame)
+        return STATUS_OK;
+    node_room_close(room);
+    return FAIL(STATUS_NO_MEMORY, "room for one message and one frame");
+}
+
+void node_room_close(node_room_t *room)
+{
+    free(room->encoded);
+    free(room->decoded);
+    free(room->frame);
+    *room = (node_room_t){0};
+}
+
 static status_t open_parts(node_t *node)
 {
     const node_config_t *config = &node->config;
     const actor_table_t *table = &config->type->table;
     size_t bytes = dispatch_bytes(config->type, config->table, &node->birth);
-    uint8_t *scratch = malloc(MESSAGE_BYTES_MAX), *decoded = malloc(MESSAGE_ARENA_BYTES);
     arena_t arena;
 
-    node->outbox.scratch = scratch;
-    node->arena.bytes = decoded;
-    node->frame = malloc(FRAME_BYTES_MAX);
-    node->memory = malloc(bytes);
+    if (!config->room)
+        TRY(node_room_open(&node->own_room));
+    node->room = config->room ? *config->room : node->own_room;
+    node->memory = calloc(1, bytes);
     if (!node->figures)
         node->figures = node->own_figures = calloc(1, sizeof(figures_t));
-    if (!scratch || !decoded || !node->frame || !node->memory || !node->figures)
+    if (!node->memory || !node->figures)
         return FAIL(STATUS_NO_MEMORY, "an actor of %zu bytes and its buffers", bytes);
     figures_init(node->figures, node->birth.id, node->birth.incarnation,
                  roster_name(config->roster, node->birth.id));
     for (uint32_t i = 0; i < table->state_count && i < COUNT_OF(node->figures->state_names); i++)
         (void)snprintf(node->figures->state_names[i], STATE_NAME_BYTES_MAX, "%s",
                        table->state_names[i]);
-    arena_init(&node->arena, decoded, MESSAGE_ARENA_BYTES);
+    arena_init(&node->arena, node->room.decoded, MESSAGE_ARENA_BYTES);
     outbox_init(&node->outbox, config->table, config->roster, node->birth.id,
-                (outbox_sink_t){node, put, is_up, may_send}, scratch, MESSAGE_BYTES_MAX);
-    arena_init(&arena, node->memory, bytes);
+                (outbox_sink_t){node, put, is_up, may_send}, node->room.encoded, MESSAGE_BYTES_MAX);
+    arena_init_zeroed(&arena, node->memory, bytes);
     TRY(dispatch_init(&node->dispatch, config->type, config->table, &node->birth, &arena));
     node->dispatch.check = config->check;
     return STATUS_OK;
@@ -657,10 +676,8 @@ void node_close(node_t *node)
     free(node->peers);
     free(node->peer_of);
     free(node->dirty);
-    free(node->frame);
     free(node->memory);
-    free(node->outbox.scratch);
-    free(node->arena.bytes);
+    node_room_close(&node->own_room);
     free(node->own_figures);
     free(node);
 }
@@ -677,6 +694,11 @@ const stream_t *node_stream(const node_t *node, actor_id_t peer)
     const peer_t *found = find(node, peer);
 
     return found ? &found->stream : NULL;
+}
+
+bool node_is_idle(const node_t *node)
+{
+    return node->mailbox.count == 0 && !node->plan_due;
 }
 
 uint32_t node_depth(const node_t *node)

@@ -32,6 +32,17 @@ typedef struct {
     void (*observer)(void *context, actor_id_t observer, const char *endpoint);
 } node_driver_t;
 
+/* Room for one message and one frame while a node works on them. Nothing stays there between calls
+ * but node_last, so nodes that one thread drives may share one. */
+typedef struct {
+    uint8_t *encoded; /* MESSAGE_BYTES_MAX */
+    uint8_t *decoded; /* MESSAGE_ARENA_BYTES */
+    uint8_t *frame;   /* FRAME_BYTES_MAX */
+} node_room_t;
+
+MUST_USE status_t node_room_open(node_room_t *room);
+void node_room_close(node_room_t *room);
+
 typedef struct {
     const actor_type_t *type;
     const actor_birth_t *birth; /* borrowed while opening; what it points to until close */
@@ -43,6 +54,7 @@ typedef struct {
     uint64_t tick_us;   /* period of TICK, for its worth */
     figures_t *figures; /* where to show them (shared memory), or NULL */
     bool check;         /* run the type's check after every message */
+    const node_room_t *room; /* borrowed until close; NULL: the node has its own */
 } node_config_t;
 
 /* Allocates all an actor ever needs but what queues grow by. Owner closes. */
@@ -72,6 +84,8 @@ void node_flush(node_t *node);
 
 const dispatch_t *node_dispatch(const node_t *node);
 const stream_t *node_stream(const node_t *node, actor_id_t peer); /* NULL: no peer */
+/* Nothing waits to be handled or planned: node_work would do nothing. */
+bool node_is_idle(const node_t *node);
 uint32_t node_depth(const node_t *node);
 /* The message handled last, printed as text; for traces. Valid until the next node_work. */
 const envelope_t *node_last(const node_t *node);

@@ -84,6 +84,7 @@ struct sim {
     event_t *heap;
     uint32_t count;
     uint32_t size;
+    uint32_t ticks; /* of the events, those that are ticks */
     place_t *places;
     link_t *links; /* [from][to] */
     bool inside;   /* a node is at work */
@@ -91,6 +92,7 @@ struct sim {
     void *hook_context;
     FILE *trace;
     arena_t arena;
+    node_room_t room; /* of all nodes */
     uint8_t *scratch;
 };
 
@@ -111,6 +113,7 @@ static void push(sim_t *sim, event_t event)
         ASSERT(sim->heap != NULL);
     }
     event.order = sim->order++;
+    sim->ticks += event.kind == EVENT_TICK;
     for (at = sim->count++; at > 0 && before(&event, &sim->heap[(at - 1) / 2]); at = (at - 1) / 2)
         sim->heap[at] = sim->heap[(at - 1) / 2];
     sim->heap[at] = event;
@@ -121,6 +124,7 @@ static event_t pop(sim_t *sim)
     event_t first = sim->heap[0], last = sim->heap[--sim->count];
     uint32_t at = 0, child;
 
+    sim->ticks -= first.kind == EVENT_TICK;
     while ((child = 2 * at + 1) < sim->count) {
         if (child + 1 < sim->count && before(&sim->heap[child + 1], &sim->heap[child]))
             child++;
@@ -214,10 +218,15 @@ static void to_port(void *context, actor_id_t port, uint16_t id, const uint8_t *
     place->fixed.port(place->fixed.context, sim, place->id, port, id, decoded);
 }
 
+/* What is left to say goes out when nothing waits for the actor any more. */
 static void want_run(sim_t *sim, place_t *place)
 {
     if (place->runs || place->stalled || !place->node)
         return;
+    if (node_is_idle(place->node)) {
+        node_flush(place->node);
+        return;
+    }
     place->runs = true;
     push(sim, (event_t){.at = sim->now + 1 + random_below(&sim->network, sim->config.handle_us_max),
                         .kind = EVENT_RUN,
@@ -258,6 +267,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
                                              .frame = send_frame,
                                              .port = to_port},
                                   .tick_us = sim->config.tick_us,
+                                  .room = &sim->room,
                                   .check = sim->config.check};
     status_t status;
 
@@ -365,8 +375,8 @@ static void run(sim_t *sim, place_t *place)
         codec_print(&sim->config.table->rows[last->id], last->body, true, sim->trace);
         fputc('\n', sim->trace);
     }
-    /* A batch ends when the mailbox is empty, and sometimes before. */
-    if (node_depth(place->node) == 0 || random_below(&sim->network, 4) == 0)
+    /* A batch ends when nothing waits, and sometimes before. */
+    if (!node_is_idle(place->node) && random_below(&sim->network, 4) == 0)
         node_flush(place->node);
     sim->inside = false;
     if (worked && last->from != ACTOR_NONE)
@@ -377,8 +387,7 @@ static void run(sim_t *sim, place_t *place)
         end(sim, place, status);
         return;
     }
-    if (worked && place->node)
-        want_run(sim, place);
+    want_run(sim, place);
 }
 
 static void arrive(sim_t *sim, place_t *place, const event_t *event)
@@ -409,7 +418,6 @@ static void tick(sim_t *sim, place_t *place)
         return;
     }
     node_tick(place->node);
-    node_flush(place->node);
     want_run(sim, place);
 }
 
@@ -449,7 +457,6 @@ static void perform(sim_t *sim, event_t *event)
         if (sim->now >= link_of(sim, event->actor, event->other)->cut_until_us) {
             node_connected(place->node, event->other);
             want_run(sim, place);
-            node_flush(place->node);
         }
         break;
     case EVENT_TIMER:
@@ -512,6 +519,7 @@ sim_t *sim_open(const sim_config_t *config)
 {
     sim_t *sim = calloc(1, sizeof(*sim));
     uint32_t count = config->roster->count;
+    status_t status;
 
     ASSERT(config->delay_us_min <= config->delay_us_max);
     ASSERT(config->handle_us_max > 0 && config->tick_us > 0);
@@ -524,6 +532,8 @@ sim_t *sim_open(const sim_config_t *config)
     sim->scratch = malloc(MESSAGE_BYTES_MAX);
     arena_init(&sim->arena, malloc(MESSAGE_ARENA_BYTES), MESSAGE_ARENA_BYTES);
     ASSERT(sim->places && sim->links && sim->scratch && sim->arena.bytes);
+    status = node_room_open(&sim->room);
+    ASSERT(status == STATUS_OK);
     for (uint32_t i = 0; i < count; i++) {
         sim->places[i].sim = sim;
         sim->places[i].id = (actor_id_t)i;
@@ -545,6 +555,7 @@ void sim_close(sim_t *sim)
     free(sim->heap);
     free(sim->places);
     free(sim->links);
+    node_room_close(&sim->room);
     free(sim->scratch);
     free(sim->arena.bytes);
     free(sim);
@@ -629,6 +640,11 @@ void sim_after(sim_t *sim, uint64_t delay_us, sim_timer_t *timer, void *context)
 }
 
 /* ---- looking inside ---- */
+
+bool sim_is_quiet(const sim_t *sim)
+{
+    return sim->count == sim->ticks;
+}
 
 bool sim_is_alive(const sim_t *sim, actor_id_t id)
 {

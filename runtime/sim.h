@@ -105,6 +105,9 @@ bool sim_run_while(sim_t *sim, bool (*done)(void *context, sim_t *sim), void *co
 
 /* ---- looking inside ---- */
 
+/* Nothing is under way: ticks apart, no event is to come. */
+bool sim_is_quiet(const sim_t *sim);
+
 /* State of a living actor, tables and counters included; NULL if it is not alive. */
 const dispatch_t *sim_dispatch(const sim_t *sim, actor_id_t id);
 const stream_t *sim_stream(const sim_t *sim, actor_id_t id, actor_id_t peer);

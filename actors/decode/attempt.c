@@ -43,7 +43,7 @@ const char *decode_obstacle(decode_t *self, const message_reserve_t *m, const so
         return "the group is forming";
     if (source->state != PAIR_OK)
         return "this prefill group's pools are not mapped";
-    if (self->free_first == NIL)
+    if (free_list_is_empty(&self->free))
         return "too many attempts";
     if (self->starving)
         return "running attempts come first";
@@ -71,9 +71,9 @@ static void take_leases(decode_t *self, attempt_t *attempt, uint32_t pages)
 
 attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t prefill)
 {
-    attempt_t *attempt = &attempts_of(self)[self->free_first];
+    attempt_t *attempt = &attempts_of(self)[free_list_next(&self->free)];
 
-    self->free_first = attempt->link.next;
+    free_list_take(&self->free, attempt->link.next);
     *attempt = (attempt_t){
         .link.seniority = m->seniority,
         .request = m->request,
@@ -182,8 +182,7 @@ static void forget(decode_t *self, attempt_t *attempt)
     chain_clear(store_of(self), &attempt->tokens);
     self->words_reserved -= attempt->words;
     attempt->state = NONE;
-    attempt->link.next = self->free_first;
-    self->free_first = index_of(self, attempt);
+    attempt->link.next = free_list_give(&self->free, index_of(self, attempt));
     self->counts.live--;
     self->came_free++;
 }

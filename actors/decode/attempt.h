@@ -24,6 +24,7 @@
 #include "actors/request.h"
 #include "cache/pool.h"
 #include "runtime/base/chain.h"
+#include "runtime/base/free_list.h"
 #include "runtime/base/map.h"
 
 enum { NONE, OPENING, LANDING, RUNNING, ENDING, ATTEMPT_STATES };
@@ -121,7 +122,7 @@ typedef struct {
     uint64_t words_max;
     uint64_t words_reserved;
     request_list_t live;
-    uint32_t free_first; /* linked by link.next */
+    free_list_t free; /* linked by link.next */
     size_t group_offset;
     size_t pool_offset;
     size_t map_offset;

@@ -680,7 +680,6 @@ static status_t init(void *arg, const actor_birth_t *birth)
     decode_t *self = arg;
     const leader_setup_t *setup = birth->setup;
     uint32_t counts[UNIT_COUNT];
-    attempt_t *all;
 
     self->id = birth->id;
     lay_out(self, birth);
@@ -696,10 +695,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
         memcpy(self->end_tokens, setup->end_tokens, sizeof(self->end_tokens));
     }
     request_list_init(&self->live, sizeof(attempt_t));
-    self->free_first = 0;
-    all = attempts_of(self);
-    for (uint32_t i = 0; i < self->attempt_max; i++)
-        all[i].link.next = i + 1 < self->attempt_max ? i + 1 : NIL;
+    free_list_init(&self->free, self->attempt_max);
     return STATUS_OK;
 }
 

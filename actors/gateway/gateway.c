@@ -28,6 +28,7 @@
 #include "cache/key.h"
 #include "messages/message.h"
 #include "runtime/base/chain.h"
+#include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "topology/topology.h"
@@ -83,7 +84,7 @@ typedef struct {
     actor_id_t scheduler;
     uint32_t request_max;
     uint32_t context_tokens;
-    uint32_t free_first; /* of requests, linked by next */
+    free_list_t free; /* requests, linked by next */
     uint64_t counter;    /* of requests admitted */
     uint64_t now_ms;
     uint64_t wall_ms;
@@ -210,8 +211,7 @@ static void finish(gateway_t *self, request_t *request, uint8_t reason, const ch
     chain_clear(store_of(self), &request->received);
     map_remove(AT(self, map_t, by_request_offset), request->request, 0);
     map_remove(AT(self, map_t, by_client_offset), request->client, 0);
-    request->next = self->free_first;
-    self->free_first = (uint32_t)(request - requests_of(self));
+    request->next = free_list_give(&self->free, (uint32_t)(request - requests_of(self)));
     self->counts.live--;
     self->counts.finished++;
     if (reason == END_ABORTED || reason == END_STOPPED || reason == END_DEADLINE)
@@ -303,13 +303,13 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
         push_client_end(outbox, m->client, END_REFUSED, 0, 0, refusal);
         return STATUS_OK;
     }
-    if (self->free_first == NIL || words > self->words_max - self->words_reserved) {
+    if (free_list_is_empty(&self->free) || words > self->words_max - self->words_reserved) {
         self->counts.overloaded++;
         push_client_end(outbox, m->client, END_OVERLOADED, 0, 0, "too many requests");
         return STATUS_OK;
     }
-    request = &requests_of(self)[self->free_first];
-    self->free_first = request->next;
+    request = &requests_of(self)[free_list_next(&self->free)];
+    free_list_take(&self->free, request->next);
     *request =
         (request_t){.client = m->client, .attempt = 1, .salt = m->salt, .came_ms = self->now_ms};
     request->request = (uint64_t)self->id << 52 | (uint64_t)(self->incarnation & 0xfff) << 40 |
@@ -524,7 +524,7 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_exited_t *m = envelope->body;
     request_t *all = requests_of(self);
 
-    for (uint32_t i = 0; i < self->request_max; i++) {
+    for (uint32_t i = 0; i < self->free.fresh; i++) {
         request_t *request = &all[i];
 
         if (request->state == ROUTING && m->actor == self->scheduler) {
@@ -545,7 +545,7 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
     self->now_ms = m->now_ms;
     self->wall_ms = m->wall_ms;
-    for (uint32_t i = 0; i < self->request_max; i++) {
+    for (uint32_t i = 0; i < self->free.fresh; i++) {
         request_t *request = &all[i];
 
         if (request->state != NONE && request->deadline_ms &&
@@ -715,7 +715,7 @@ static void check(const void *arg)
     uint32_t live = 0, queued = 0, ready = 0;
     uint64_t reserved = 0;
 
-    for (uint32_t i = 0; i < self->request_max; i++) {
+    for (uint32_t i = 0; i < self->free.fresh; i++) {
         if (all[i].state == NONE)
             continue;
         live++;
@@ -778,7 +778,6 @@ static status_t init(void *arg, const actor_birth_t *birth)
 {
     gateway_t *self = arg;
     const topology_t *topology = birth->topology;
-    request_t *all;
 
     *self = (gateway_t){.id = birth->id, .incarnation = birth->incarnation};
     lay_out(self, birth);
@@ -787,10 +786,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     map_init(AT(self, map_t, by_request_offset), self->request_max);
     map_init(AT(self, map_t, by_client_offset), self->request_max);
     chain_store_init(store_of(self), self->words_max, 2 * self->request_max);
-    all = requests_of(self);
-    self->free_first = self->request_max ? 0 : NIL;
-    for (uint32_t i = 0; i < self->request_max; i++)
-        all[i].next = i + 1 < self->request_max ? i + 1 : NIL;
+    free_list_init(&self->free, self->request_max);
     return STATUS_OK;
 }
 

@@ -29,12 +29,12 @@ attempt_t *prefill_open(prefill_t *self, const message_submit_t *m, actor_id_t g
     chain_t none;
 
     chain_init(&none);
-    if (self->free_first == NIL ||
+    if (free_list_is_empty(&self->free) ||
         !chain_room(store_of(self), &none,
                     m->prompt.count + m->forced.count + 2 * CHAIN_BLOCK_WORDS))
         return NULL;
-    attempt = &attempts_of(self)[self->free_first];
-    self->free_first = attempt->link.next;
+    attempt = &attempts_of(self)[free_list_next(&self->free)];
+    free_list_take(&self->free, attempt->link.next);
     *attempt = (attempt_t){
         .link.seniority = m->seniority,
         .request = m->request,
@@ -214,8 +214,7 @@ static void forget(prefill_t *self, attempt_t *attempt)
     chain_clear(store_of(self), &attempt->prompt);
     chain_clear(store_of(self), &attempt->forced);
     attempt->state = NONE;
-    attempt->link.next = self->free_first;
-    self->free_first = index_of(self, attempt);
+    attempt->link.next = free_list_give(&self->free, index_of(self, attempt));
     self->counts.live--;
     self->came_free++;
 }

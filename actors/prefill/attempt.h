@@ -24,6 +24,7 @@
 #include "cache/pool.h"
 #include "cache/prefix.h"
 #include "runtime/base/chain.h"
+#include "runtime/base/free_list.h"
 #include "runtime/base/map.h"
 
 enum { NONE, QUEUED, RESERVING, PREFILLING, HANDING, ENDING, ATTEMPT_STATES };
@@ -109,7 +110,7 @@ typedef struct {
     prefill_counts_t counts;
     uint64_t words_max;
     request_list_t live;
-    uint32_t free_first; /* linked by link.next */
+    free_list_t free; /* linked by link.next */
     size_t group_offset;
     size_t pool_offset;
     size_t prefix_offset;

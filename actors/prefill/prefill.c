@@ -634,7 +634,6 @@ static status_t init(void *arg, const actor_birth_t *birth)
     prefill_t *self = arg;
     const leader_setup_t *setup = birth->setup;
     uint32_t counts[UNIT_COUNT];
-    attempt_t *all;
 
     self->id = birth->id;
     lay_out(self, birth);
@@ -651,9 +650,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
         memcpy(self->end_tokens, setup->end_tokens, sizeof(self->end_tokens));
     }
     request_list_init(&self->live, sizeof(attempt_t));
-    all = attempts_of(self);
-    for (uint32_t i = 0; i < PREFILL_ATTEMPTS_MAX; i++)
-        all[i].link.next = i + 1 < PREFILL_ATTEMPTS_MAX ? i + 1 : NIL;
+    free_list_init(&self->free, PREFILL_ATTEMPTS_MAX);
     return STATUS_OK;
 }
 

@@ -19,6 +19,7 @@
 #include "actors/group.h"
 #include "messages/message.h"
 #include "runtime/base/chain.h"
+#include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
 
 enum { LOADING, JOINING, WAITING, LEAVING, STEPPING, RANK_STATES };
@@ -71,7 +72,7 @@ typedef struct {
     incarnation_t fenced[INSTANCES_MAX]; /* pulls of lives up to this one are refused */
     uint32_t queue_first;
     uint32_t queue_last;
-    uint32_t free_first;
+    free_list_t free; /* linked by next */
     uint32_t pull_count;
     uint32_t running_count;
     uint64_t copies_done;
@@ -91,8 +92,7 @@ static void pull_free(rank_t *self, pull_t *pull)
 {
     chain_clear(store_of(self), &pull->items);
     pull->state = PULL_FREE;
-    pull->next = self->free_first;
-    self->free_first = (uint32_t)(pull - self->pulls);
+    pull->next = free_list_give(&self->free, (uint32_t)(pull - self->pulls));
     self->pull_count--;
 }
 
@@ -180,7 +180,7 @@ static void fence_copies(rank_t *self, outbox_t *outbox)
 
         if (self->fencing[i] == 0)
             continue;
-        for (uint32_t n = 0; n < RANK_PULLS_MAX && self->pull_count > 0; n++)
+        for (uint32_t n = 0; n < self->free.fresh && self->pull_count > 0; n++)
             clear = clear &&
                     (self->pulls[n].state == PULL_FREE || self->pulls[n].transfer != transfer ||
                      self->pulls[n].incarnation != self->fencing[i]);
@@ -204,7 +204,7 @@ static const char *reason_to_refuse(rank_t *self, const envelope_t *envelope)
         return "a pull of another epoch";
     if (m->items.count == 0 || m->items.count > KV_UNITS_MAX)
         return "a pull of no units";
-    if (self->free_first == NIL ||
+    if (free_list_is_empty(&self->free) ||
         !chain_room(store_of(self), &none, m->items.count * (uint32_t)ITEM_WORDS))
         return "no room for a pull";
     return NULL;
@@ -215,8 +215,8 @@ static status_t on_pull(void *arg, const envelope_t *envelope, outbox_t *outbox)
     rank_t *self = arg;
     const message_pull_t *m = envelope->body;
     const char *refusal = reason_to_refuse(self, envelope);
-    uint32_t index = self->free_first;
     pull_t *pull;
+    uint32_t index;
 
     if (refusal) {
         bool stale = self->state != STEPPING || m->epoch != self->epoch;
@@ -226,8 +226,9 @@ static status_t on_pull(void *arg, const envelope_t *envelope, outbox_t *outbox)
         outbox_push(outbox, envelope->from, MESSAGE_pulled, &pulled);
         return STATUS_OK;
     }
+    index = free_list_next(&self->free);
     pull = &self->pulls[index];
-    self->free_first = pull->next;
+    free_list_take(&self->free, pull->next);
     self->pull_count++;
     *pull = (pull_t){
         .state = PULL_QUEUED,
@@ -568,7 +569,7 @@ static void check(const void *arg)
     uint32_t queued = 0, running = 0, listed = 0;
 
     ASSERT(self->seq - self->done_seq <= STEPS_IN_FLIGHT_MAX);
-    for (uint32_t i = 0; i < RANK_PULLS_MAX && self->pull_count > 0; i++) {
+    for (uint32_t i = 0; i < self->free.fresh && self->pull_count > 0; i++) {
         queued += self->pulls[i].state == PULL_QUEUED;
         running += self->pulls[i].state == PULL_RUNNING;
     }
@@ -607,10 +608,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->store_offset = (sizeof(rank_t) + 63) & ~(size_t)63;
     self->queue_first = self->queue_last = NIL;
     chain_store_init(store_of(self), store_words(), RANK_PULLS_MAX);
-    for (uint32_t i = 0; i < RANK_PULLS_MAX; i++) {
-        chain_init(&self->pulls[i].items);
-        self->pulls[i].next = i + 1 < RANK_PULLS_MAX ? i + 1 : NIL;
-    }
+    free_list_init(&self->free, RANK_PULLS_MAX);
     return STATUS_OK;
 }
 

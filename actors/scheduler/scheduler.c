@@ -365,7 +365,6 @@ static status_t init(void *arg, const actor_birth_t *birth)
     scheduler_t *self = arg;
     const topology_t *topology = birth->topology;
 
-    memset(self, 0, sizeof(*self));
     self->prefill_count = topology->prefill_count;
     self->decode_count = topology->decode_count;
     self->transfer_count = topology->transfer_count;

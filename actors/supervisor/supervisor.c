@@ -336,7 +336,6 @@ static status_t init(void *arg, const actor_birth_t *birth)
     supervisor_t *self = arg;
     const topology_t *topology = birth->topology;
 
-    memset(self, 0, sizeof(*self));
     self->id = birth->id;
     self->actor_count = topology->actor_count;
     self->host = topology->actors[birth->id].host;

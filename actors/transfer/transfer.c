@@ -23,6 +23,7 @@
 #include "kernels/device.h"
 #include "messages/message.h"
 #include "runtime/base/chain.h"
+#include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "topology/topology.h"
@@ -79,7 +80,7 @@ typedef struct {
     uint8_t state;
     bool reported; /* INSTANCE went to the scheduler that lives now */
     actor_id_t scheduler;
-    uint32_t free_first;
+    free_list_t free; /* linked by next */
     uint32_t live_first; /* oldest */
     uint32_t live_last;
     uint32_t live_count;
@@ -138,10 +139,10 @@ static uint32_t pulls_running(transfer_t *self, const attempt_t *attempt)
 
 static attempt_t *attempt_take(transfer_t *self, const message_open_t *m, actor_id_t decode)
 {
-    uint32_t index = self->free_first;
+    uint32_t index = free_list_next(&self->free);
     attempt_t *attempt = &self->attempts[index];
 
-    self->free_first = attempt->next;
+    free_list_take(&self->free, attempt->next);
     *attempt = (attempt_t){
         .request = m->request,
         .attempt = m->attempt,
@@ -185,8 +186,7 @@ static void attempt_return(transfer_t *self, attempt_t *attempt)
         self->attempts[attempt->next].previous = attempt->previous;
     self->live_count--;
     attempt->state = NONE;
-    attempt->next = self->free_first;
-    self->free_first = index;
+    attempt->next = free_list_give(&self->free, index);
 }
 
 static void push_landed(attempt_t *attempt, const char *failure, outbox_t *outbox)
@@ -267,7 +267,7 @@ static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
     if (m->pages.count != m->generations.count)
         return FAIL(STATUS_UNEXPECTED, "%u pages but %u generations", m->pages.count,
                     m->generations.count);
-    if (self->free_first == NIL ||
+    if (free_list_is_empty(&self->free) ||
         !chain_room(store_of(self), &none, m->pages.count * TARGET_WORDS)) {
         message_landed_t landed = {.request = m->request, .attempt = m->attempt, .failed = 1};
 
@@ -670,15 +670,13 @@ static status_t init(void *arg, const actor_birth_t *birth)
     transfer_t *self = arg;
     const topology_t *topology = birth->topology;
 
-    memset(self, 0, sizeof(*self));
     self->map_offset = sizeof(*self);
     self->store_offset = self->map_offset + map_bytes(TRANSFER_ATTEMPTS_MAX);
     map_init(AT(self, map_t, map_offset), TRANSFER_ATTEMPTS_MAX);
     chain_store_init(store_of(self), store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
     self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
     self->live_first = self->live_last = NIL;
-    for (uint32_t i = 0; i < TRANSFER_ATTEMPTS_MAX; i++)
-        self->attempts[i].next = i + 1 < TRANSFER_ATTEMPTS_MAX ? i + 1 : NIL;
+    free_list_init(&self->free, TRANSFER_ATTEMPTS_MAX);
     for (uint16_t i = 0; i < topology->prefill_count; i++)
         self->groups[self->group_count++].leader =
             topology_actor(topology, TOPOLOGY_PREFILL, i)->id;

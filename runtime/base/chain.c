@@ -21,10 +21,8 @@ void chain_store_init(chain_store_t *store, uint64_t words, uint32_t chains)
 {
     store->block_count = (uint32_t)blocks_for(words, chains);
     store->free_count = store->block_count;
-    store->free_first = store->block_count ? 0 : CHAIN_END;
-    store->unused = 0;
-    for (uint32_t i = 0; i < store->block_count; i++)
-        store->blocks[i].next = i + 1 < store->block_count ? i + 1 : CHAIN_END;
+    store->free_first = CHAIN_END;
+    store->fresh = 0;
 }
 
 void chain_init(chain_t *chain)
@@ -46,8 +44,11 @@ static void grow(chain_store_t *store, chain_t *chain)
 {
     uint32_t block = store->free_first;
 
-    ASSERT(block != CHAIN_END);
-    store->free_first = store->blocks[block].next;
+    ASSERT(store->free_count > 0);
+    if (block != CHAIN_END)
+        store->free_first = store->blocks[block].next;
+    else
+        block = store->fresh++;
     store->free_count--;
     store->blocks[block].next = CHAIN_END;
     if (chain->first == CHAIN_END)

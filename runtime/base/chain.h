@@ -22,7 +22,7 @@ typedef struct {
     uint32_t block_count;
     uint32_t free_count;
     uint32_t free_first;
-    uint32_t unused;
+    uint32_t fresh; /* this one and all behind it were never used */
     chain_block_t blocks[];
 } chain_store_t;
 

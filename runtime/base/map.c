@@ -20,8 +20,6 @@ size_t map_bytes(uint32_t capacity)
 void map_init(map_t *map, uint32_t capacity)
 {
     *map = (map_t){ .capacity = capacity, .mask = cells_for(capacity) - 1 };
-    for (uint32_t i = 0; i <= map->mask; i++)
-        map->cells[i] = (map_cell_t){ .value = MAP_NONE };
 }
 
 static uint32_t home_of(const map_t *map, uint64_t key, uint32_t sub)
@@ -34,7 +32,7 @@ static uint32_t find(const map_t *map, uint64_t key, uint32_t sub)
 {
     uint32_t cell = home_of(map, key, sub);
 
-    while (map->cells[cell].value != MAP_NONE &&
+    while (map->cells[cell].filled &&
            (map->cells[cell].key != key || map->cells[cell].sub != sub))
         cell = (cell + 1) & map->mask;
     return cell;
@@ -42,7 +40,7 @@ static uint32_t find(const map_t *map, uint64_t key, uint32_t sub)
 
 uint32_t map_get(const map_t *map, uint64_t key, uint32_t sub)
 {
-    return map->cells[find(map, key, sub)].value;
+    return map->cells[find(map, key, sub)].filled - 1; /* MAP_NONE, of an empty cell */
 }
 
 void map_put(map_t *map, uint64_t key, uint32_t sub, uint32_t value)
@@ -50,9 +48,9 @@ void map_put(map_t *map, uint64_t key, uint32_t sub, uint32_t value)
     uint32_t cell = find(map, key, sub);
 
     ASSERT(value != MAP_NONE);
-    ASSERT(map->cells[cell].value == MAP_NONE);
+    ASSERT(!map->cells[cell].filled);
     ASSERT(map->count < map->capacity);
-    map->cells[cell] = (map_cell_t){ key, sub, value };
+    map->cells[cell] = (map_cell_t){ key, sub, value + 1 };
     map->count++;
 }
 
@@ -61,13 +59,13 @@ void map_remove(map_t *map, uint64_t key, uint32_t sub)
     uint32_t hole = find(map, key, sub);
     uint32_t cell = hole;
 
-    ASSERT(map->cells[hole].value != MAP_NONE);
+    ASSERT(map->cells[hole].filled);
     map->count--;
     for (;;) {
         uint32_t home;
 
         cell = (cell + 1) & map->mask;
-        if (map->cells[cell].value == MAP_NONE)
+        if (!map->cells[cell].filled)
             break;
         home = home_of(map, map->cells[cell].key, map->cells[cell].sub);
         /* The entry may fill the hole unless its home lies behind the hole, on the way to it. */
@@ -76,5 +74,5 @@ void map_remove(map_t *map, uint64_t key, uint32_t sub)
             hole = cell;
         }
     }
-    map->cells[hole] = (map_cell_t){ .value = MAP_NONE };
+    map->cells[hole] = (map_cell_t){ 0 };
 }

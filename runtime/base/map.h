@@ -16,7 +16,7 @@ enum { MAP_NONE = 0xffffffff };
 typedef struct {
     uint64_t key;
     uint32_t sub;
-    uint32_t value; /* MAP_NONE: empty cell */
+    uint32_t filled; /* value + 1, so that zeroed cells are empty */
 } map_cell_t;
 
 typedef struct {
@@ -29,6 +29,7 @@ typedef struct {
 
 /* Bytes of a map of `capacity` entries. */
 size_t map_bytes(uint32_t capacity);
+/* On zeroed memory, whose cells it does not touch. */
 void map_init(map_t *map, uint32_t capacity);
 /* MAP_NONE if absent. */
 uint32_t map_get(const map_t *map, uint64_t key, uint32_t sub);

@@ -112,7 +112,7 @@ static void test_map_agrees_with_a_plain_array(void **state)
     uint32_t plain[KEYS];
     uint32_t count = 0;
     random_t random;
-    map_t *map = malloc(map_bytes(CAPACITY));
+    map_t *map = calloc(1, map_bytes(CAPACITY));
 
     (void)state;
     map_init(map, CAPACITY);

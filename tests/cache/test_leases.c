@@ -434,7 +434,7 @@ static void run_seed(uint64_t seed)
 
     random_init(&world.random, seed);
     world.pool = pool_init(malloc(pool_bytes(counts)), pool_bytes(counts), counts);
-    world.prefix = prefix_init(malloc(prefix_bytes(PAGES)), prefix_bytes(PAGES), PAGES);
+    world.prefix = prefix_init(calloc(1, prefix_bytes(PAGES)), prefix_bytes(PAGES), PAGES);
     reform(&world);
     for (int i = 0; i < OPERATIONS; i++) {
         step(&world);

@@ -27,7 +27,7 @@ static int setup(void **state)
     world_t *world = calloc(1, sizeof(*world));
 
     world->pool = pool_init(malloc(pool_bytes(counts)), pool_bytes(counts), counts);
-    world->prefix = prefix_init(malloc(prefix_bytes(PAGES)), prefix_bytes(PAGES), PAGES);
+    world->prefix = prefix_init(calloc(1, prefix_bytes(PAGES)), prefix_bytes(PAGES), PAGES);
     pool_quarantine_release(world->pool);
     for (uint32_t i = 0; i < COUNT_OF(world->tokens); i++)
         world->tokens[i] = i;
