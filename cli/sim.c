@@ -37,10 +37,9 @@ static int usage(const char *why, const char *what)
             "usage: lockstep sim [--topology FILE] (--seed N [--trace] | --seeds A..B [--jobs N]) "
             "[--plant NAME]\n",
             why, what);
-    fprintf(stderr, "plants:");
+    fprintf(stderr, "plants:\n");
     for (uint32_t i = 0; i < PLANT_COUNT; i++)
-        fprintf(stderr, " %s", plant_name((plant_t)i));
-    fprintf(stderr, "\n");
+        fprintf(stderr, "  %-20s %s\n", plant_name((plant_t)i), plant_text((plant_t)i));
     return EXIT_USAGE;
 }
 
@@ -188,6 +187,28 @@ static double seconds_since(const struct timespec *start)
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
 }
 
+/* Faults of code are in another binary, beside this one. Returns only if it cannot be executed. */
+static int execute_planted(int argc, char **argv)
+{
+    static const char suffix[] = "-planted";
+    char path[PATH_BYTES_MAX];
+    ssize_t bytes = readlink("/proc/self/exe", path, sizeof(path) - sizeof(suffix));
+    char **arguments = calloc((size_t)argc + 2, sizeof(*arguments));
+
+    if (bytes < 0 || !arguments) {
+        perror("lockstep sim");
+        free(arguments);
+        return EXIT_FAILED;
+    }
+    memcpy(path + bytes, suffix, sizeof(suffix));
+    arguments[0] = path;
+    memcpy(arguments + 1, argv, (size_t)argc * sizeof(*argv));
+    execv(path, arguments);
+    fprintf(stderr, "lockstep sim: this plant is in %s: %m\n", path);
+    free(arguments);
+    return EXIT_FAILED;
+}
+
 int command_sim(int argc, char **argv)
 {
     options_t options = {.file = "topology/examples/default.yaml", .jobs = 1};
@@ -199,10 +220,13 @@ int command_sim(int argc, char **argv)
 
     if (code != EXIT_OK)
         return code;
+    if (plant_is_code(options.plant) && !plant_is_built())
+        return execute_planted(argc, argv);
     if (topology_load(options.file, &topology, &errors) != STATUS_OK) {
         topology_errors_print(&errors, stderr);
         return EXIT_BAD_FILE;
     }
+    plant_set(options.plant);
     log_level_set(options.trace ? LOG_TRACE : LOG_ERROR);
     clock_gettime(CLOCK_MONOTONIC, &start);
     world_keep_memory();

@@ -63,7 +63,7 @@ capture_t *capture_open(const message_table_t *table, const roster_t *roster, ac
     capture->table = table;
     arena_init(&capture->arena, memory, MESSAGE_ARENA_BYTES);
     outbox_init(&capture->outbox, table, roster, self,
-                (outbox_sink_t){capture, put, is_up, may_send}, scratch, MESSAGE_BYTES_MAX);
+                (outbox_sink_t){capture, put, is_up, may_send, NULL}, scratch, MESSAGE_BYTES_MAX);
     return capture;
 }
 

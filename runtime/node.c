@@ -393,6 +393,18 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
                      node->config.driver.context);
 }
 
+/* What went into the void was not said. */
+static void pushed(void *context, actor_id_t to, uint16_t id, const void *body)
+{
+    const node_t *node = context;
+    const node_driver_t *driver = &node->config.driver;
+    const bool to_port = roster_kind(node->config.roster, to) == ACTOR_PORT;
+    const peer_t *peer = to_port ? NULL : find(node, to);
+
+    if (to_port || (peer && has_met(peer)))
+        driver->pushed(driver->context, to, id, body);
+}
+
 static bool is_up(const void *context, actor_id_t to)
 {
     const peer_t *peer = find(context, to);
@@ -488,6 +500,8 @@ static status_t handle(node_t *node, const mail_t *mail, const uint8_t *body)
         meet(node, mail->id, decoded);
     node->last = (envelope_t){
         .from = mail->from, .incarnation = mail->incarnation, .id = mail->id, .body = decoded};
+    if (config->driver.received)
+        config->driver.received(config->driver.context, &node->last);
     return dispatch_message(&node->dispatch, &node->last, &node->outbox);
 }
 
@@ -633,7 +647,8 @@ static status_t open_parts(node_t *node)
                        table->state_names[i]);
     arena_init(&node->arena, node->room.decoded, MESSAGE_ARENA_BYTES);
     outbox_init(&node->outbox, config->table, config->roster, node->birth.id,
-                (outbox_sink_t){node, put, is_up, may_send}, node->room.encoded, MESSAGE_BYTES_MAX);
+                (outbox_sink_t){node, put, is_up, may_send, config->driver.pushed ? pushed : NULL},
+                node->room.encoded, MESSAGE_BYTES_MAX);
     arena_init_zeroed(&arena, node->memory, bytes);
     TRY(dispatch_init(&node->dispatch, config->type, config->table, &node->birth, &arena));
     node->dispatch.check = config->check;

@@ -30,6 +30,10 @@ typedef struct {
     void (*port)(void *context, actor_id_t port, uint16_t id, const uint8_t *body, size_t size);
     /* An observer said HELLO and can be reached there. NULL: observers are turned away. */
     void (*observer)(void *context, actor_id_t observer, const char *endpoint);
+    /* For the simulator's oracles; NULL in a deployment. `received`: the actor is about to handle
+     * it. `pushed`: a handler or planner has said it, to a peer that it has met or to a port. */
+    void (*received)(void *context, const envelope_t *envelope);
+    void (*pushed)(void *context, actor_id_t to, uint16_t id, const void *body);
 } node_driver_t;
 
 /* Room for one message and one frame while a node works on them. Nothing stays there between calls

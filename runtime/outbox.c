@@ -46,6 +46,8 @@ void outbox_push(outbox_t *outbox, actor_id_t to, uint16_t id, const void *body)
     status = codec_encode(row, body, outbox->scratch, outbox->scratch_bytes, &used);
     ASSERT(status == STATUS_OK);
     outbox->sink.put(outbox->sink.context, to, row, outbox->scratch, used);
+    if (outbox->sink.pushed)
+        outbox->sink.pushed(outbox->sink.context, to, id, body);
     outbox->pushed++;
 }
 

@@ -19,6 +19,8 @@ typedef struct {
     bool (*is_up)(const void *context, actor_id_t to);
     /* Only asked for REQUEST and STATE to actors. */
     bool (*may_send)(const void *context, actor_id_t to, const message_row_t *row);
+    /* After put, with what was encoded; NULL: nobody looks. */
+    void (*pushed)(void *context, actor_id_t to, uint16_t id, const void *body);
 } outbox_sink_t;
 
 /* Open: whoever runs an actor embeds one. */

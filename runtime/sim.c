@@ -90,6 +90,7 @@ struct sim {
     bool inside;   /* a node is at work */
     sim_hook_t *hook;
     void *hook_context;
+    sim_watch_t watch;
     FILE *trace;
     arena_t arena;
     node_room_t room; /* of all nodes */
@@ -218,6 +219,20 @@ static void to_port(void *context, actor_id_t port, uint16_t id, const uint8_t *
     place->fixed.port(place->fixed.context, sim, place->id, port, id, decoded);
 }
 
+static void received(void *context, const envelope_t *envelope)
+{
+    const place_t *place = context;
+
+    place->sim->watch.received(place->sim->watch.context, place->id, envelope);
+}
+
+static void pushed(void *context, actor_id_t to, uint16_t id, const void *body)
+{
+    const place_t *place = context;
+
+    place->sim->watch.pushed(place->sim->watch.context, place->id, to, id, body);
+}
+
 /* What is left to say goes out when nothing waits for the actor any more. */
 static void want_run(sim_t *sim, place_t *place)
 {
@@ -265,7 +280,9 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
                                              .clock_us = clock_us,
                                              .wall_ms = wall_ms,
                                              .frame = send_frame,
-                                             .port = to_port},
+                                             .port = to_port,
+                                             .received = sim->watch.received ? received : NULL,
+                                             .pushed = sim->watch.pushed ? pushed : NULL},
                                   .tick_us = sim->config.tick_us,
                                   .room = &sim->room,
                                   .check = sim->config.check};
@@ -573,6 +590,11 @@ void sim_hook_set(sim_t *sim, sim_hook_t *hook, void *context)
 {
     sim->hook = hook;
     sim->hook_context = context;
+}
+
+void sim_watch_set(sim_t *sim, const sim_watch_t *watch)
+{
+    sim->watch = *watch;
 }
 
 /* ---- calls ---- */

@@ -60,6 +60,14 @@ typedef struct {
 } sim_event_t;
 
 typedef void sim_hook_t(void *context, sim_t *sim, const sim_event_t *event);
+
+/* An observer of all that actors hear and say, as they do: `received` before the handler runs,
+ * `pushed` from inside it or its planner. It changes nothing and calls nothing back. */
+typedef struct {
+    void *context;
+    void (*received)(void *context, actor_id_t actor, const envelope_t *envelope);
+    void (*pushed)(void *context, actor_id_t actor, actor_id_t to, uint16_t id, const void *body);
+} sim_watch_t;
 typedef void sim_timer_t(void *context, sim_t *sim);
 
 /* Owner closes. */
@@ -67,6 +75,8 @@ sim_t *sim_open(const sim_config_t *config);
 void sim_close(sim_t *sim);
 void sim_add_actor(sim_t *sim, actor_id_t id, const sim_actor_t *actor);
 void sim_hook_set(sim_t *sim, sim_hook_t *hook, void *context);
+/* Before the first life begins. */
+void sim_watch_set(sim_t *sim, const sim_watch_t *watch);
 
 /* ---- processes ---- */
 

@@ -30,43 +30,6 @@ typedef enum {
     FAULT_KINDS
 } fault_kind_t;
 
-static const char *const plant_names[] = {
-#define PLANT_NAME(name, text) #name,
-    PLANT_TABLE(PLANT_NAME)
-#undef PLANT_NAME
-};
-static const char *const plant_texts[] = {
-#define PLANT_TEXT(name, text) text,
-    PLANT_TABLE(PLANT_TEXT)
-#undef PLANT_TEXT
-};
-
-bool plant_parse(const char *text, plant_t *plant)
-{
-    for (uint32_t i = 0; i < PLANT_COUNT; i++) {
-        size_t k = 0;
-
-        while (text[k] &&
-               (text[k] == plant_names[i][k] || (text[k] == '-' && plant_names[i][k] == '_')))
-            k++;
-        if (!text[k] && !plant_names[i][k]) {
-            *plant = (plant_t)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-const char *plant_name(plant_t plant)
-{
-    return plant_names[plant];
-}
-
-const char *plant_text(plant_t plant)
-{
-    return plant_texts[plant];
-}
-
 /* An actor that is no supervisor. */
 static actor_id_t draw_actor(world_t *world, random_t *random)
 {
@@ -137,6 +100,11 @@ static void strike(world_t *world, random_t *random, uint32_t *flips)
     }
 }
 
+static bool is_in_device(plant_t plant)
+{
+    return plant != PLANT_none && !plant_is_code(plant);
+}
+
 /* In a rank that is about to run a step. */
 static void plant(world_t *world, plant_t kind, actor_id_t rank, random_t *random)
 {
@@ -177,7 +145,7 @@ static bool run_story(world_t *world, const scenario_t *scenario, random_t *rand
             return false;
         strike(world, random, &flips);
     }
-    if (scenario->plant != PLANT_none) {
+    if (is_in_device(scenario->plant)) {
         uint64_t steps = 1 + random_below(random, PLANT_STEPS_MAX);
 
         while (steps > 0 && !world_all_ended(world)) {
@@ -214,7 +182,7 @@ void scenario_run(const scenario_t *scenario, scenario_result_t *result)
     config.answer_tokens_max = 1 + (uint32_t)random_below(&random, 60);
     config.spread_us = random_below(&random, STORY_US);
     faults = (uint32_t)random_below(&random, FAULTS_MAX + 1);
-    if (scenario->plant != PLANT_none)
+    if (is_in_device(scenario->plant))
         faults = 0;                    /* what is found is the plant's */
     if (random_below(&random, 2) == 0) /* memory runs out */
         config.pages_max = pages_needed(&config) + (uint32_t)random_below(&random, PAGES_SPARE_MAX);

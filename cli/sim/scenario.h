@@ -3,30 +3,12 @@
 #define CLI_SIM_SCENARIO_H
 
 #include "cli/sim/world.h"
-
-/* Faults put back in on purpose, to prove that an oracle sees them. */
-/*    name           what */
-#define PLANT_TABLE(P)                                                                             \
-    P(none, "no fault")                                                                            \
-    P(bit_flip, "one bit of one unit on one rank flips")                                           \
-    P(wrong_token, "one rank draws one wrong token")
-
-typedef enum {
-#define PLANT_ENUM(name, text) PLANT_##name,
-    PLANT_TABLE(PLANT_ENUM)
-#undef PLANT_ENUM
-        PLANT_COUNT
-} plant_t;
-
-/* "bit-flip" for bit_flip; false if `text` names none. */
-bool plant_parse(const char *text, plant_t *plant);
-const char *plant_name(plant_t plant);
-const char *plant_text(plant_t plant);
+#include "runtime/base/plant.h"
 
 typedef struct {
     const topology_t *topology;
     uint64_t seed;
-    plant_t plant;
+    plant_t plant; /* one of code must be set before (plant_set) */
     FILE *trace;
 } scenario_t;
 

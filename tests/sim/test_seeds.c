@@ -81,18 +81,14 @@ static void test_no_seed_violates_on_groups_of_different_size(void **state)
     no_seed_violates("unequal");
 }
 
-/* By the oracle that it is about, within a few seeds. */
-static void test_each_plant_is_caught_and_named(void **state)
+/* Plants of the simulated device, by the oracle that they are about, within a few seeds; those of
+ * code are in plants.py. */
+static void test_each_plant_in_a_device_is_caught_and_named(void **state)
 {
-    static const char *const oracles[PLANT_COUNT][2] = {
-#define PLANT_ORACLES(name, text) [PLANT_##name] = {"bytes:", "token:"},
-        PLANT_TABLE(PLANT_ORACLES)
-#undef PLANT_ORACLES
-    };
     static const char *const topologies[] = {"default", "8-devices"};
 
     (void)state;
-    for (plant_t plant = PLANT_none + 1; plant < PLANT_COUNT; plant++)
+    for (plant_t plant = PLANT_none + 1; !plant_is_code(plant); plant++)
         for (uint32_t i = 0; i < COUNT_OF(topologies); i++) {
             scenario_result_t result = {.passed = true};
 
@@ -100,8 +96,8 @@ static void test_each_plant_is_caught_and_named(void **state)
                 result = run(topologies[i], seed, plant);
             if (result.passed)
                 fail_msg("%s on %s was not caught", plant_name(plant), topologies[i]);
-            assert_true(strncmp(result.violation, oracles[plant][0], 6) == 0 ||
-                        strncmp(result.violation, oracles[plant][1], 6) == 0);
+            assert_true(strncmp(result.violation, "bytes:", 6) == 0 ||
+                        strncmp(result.violation, "token:", 6) == 0);
         }
 }
 
@@ -112,7 +108,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_seed_violates_on_default),
         cmocka_unit_test(test_no_seed_violates_on_8_devices),
         cmocka_unit_test(test_no_seed_violates_on_groups_of_different_size),
-        cmocka_unit_test(test_each_plant_is_caught_and_named),
+        cmocka_unit_test(test_each_plant_in_a_device_is_caught_and_named),
     };
 
     if (argc == 3 && strcmp(argv[1], "--digest") == 0) {
