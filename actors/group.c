@@ -293,6 +293,34 @@ const char *group_tick(group_t *group, uint64_t now_ms, outbox_t *outbox)
     return NULL;
 }
 
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+const char *const leader_state_names[LEADER_STATES] = {"forming", "ready", "draining", "drained"};
+
+void group_drain(group_t *group, bool on, uint32_t grace_ms)
+{
+    LOG(INFO, "GROUP-DRAIN %s grace_ms=%u", on ? "begins" : "is called off", grace_ms);
+    group->drains = on;
+    group->drain_end_ms = group->now_ms + grace_ms;
+}
+
+bool group_drain_is_over(const group_t *group)
+{
+    return group->drains && group->now_ms >= group->drain_end_ms;
+}
+
+bool group_is_open(const group_t *group)
+{
+    return group_is_ready(group) && !group->drains;
+}
+
+uint8_t group_leader_state(const group_t *group, uint32_t attempts)
+{
+    if (group->drains)
+        return attempts > 0 ? DRAINING : DRAINED;
+    return group_is_ready(group) ? READY : FORMING;
+}
+
 /* ---- the step that is built ------------------------------------------------------------------ */
 
 bool group_may_step(const group_t *group, const outbox_t *outbox)

@@ -39,6 +39,11 @@ typedef struct {
 
 typedef enum { GROUP_FORMING, GROUP_READY } group_phase_t;
 
+/* What a leader shows of itself. DRAINED: it takes no work and has none, so its processes may go. */
+enum { FORMING, READY, DRAINING, DRAINED, LEADER_STATES };
+
+extern const char *const leader_state_names[LEADER_STATES];
+
 typedef struct {
     incarnation_t incarnation; /* 0: not joined */
     bool must_quiesce;         /* of `epoch` */
@@ -106,6 +111,8 @@ typedef struct {
     uint64_t geometry_digest;
     uint64_t numerics_digest;
     bool digests_known;
+    bool drains;           /* it takes no new work */
+    uint64_t drain_end_ms; /* what still runs then goes elsewhere */
     group_rank_t ranks[RANKS_MAX];
     group_step_t steps[STEPS_IN_FLIGHT_MAX];
     message_instance_t said[2];
@@ -151,6 +158,17 @@ bool group_exited(group_t *group, actor_id_t actor, incarnation_t incarnation);
 void group_reform(group_t *group, const char *reason, outbox_t *outbox);
 /* KILLs who does not quiesce. Returns why the group must reform, or NULL. */
 const char *group_tick(group_t *group, uint64_t now_ms, outbox_t *outbox);
+
+/* ---- leaving ---- */
+
+/* `on`: it takes no new work, and what runs may go on for grace_ms; else: it takes work again. */
+void group_drain(group_t *group, bool on, uint32_t grace_ms);
+/* What still runs must go elsewhere now. */
+bool group_drain_is_over(const group_t *group);
+/* Takes work: INSTANCE says so to the scheduler. */
+bool group_is_open(const group_t *group);
+/* One of the states above, of a leader that has so many attempts. */
+uint8_t group_leader_state(const group_t *group, uint32_t attempts);
 
 /* ---- steps ---- */
 

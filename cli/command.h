@@ -18,7 +18,10 @@ enum {
     C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start") \
     C(up, "FILE [--port N] [--name NAME] [--detach | --in-process]",                              \
       "start a deployment and say when it is ready; --in-process: as threads, to debug")           \
-    C(down, "[NAME]", "stop a deployment, until nothing of it is left")                            \
+    C(down, "[NAME] [--now]", "stop a deployment; open requests may end, unless --now")             \
+    C(drain, "[NAME] GROUP... [--force]",                                                          \
+      "let groups end what they have and take no more, until they are empty")                      \
+    C(undrain, "[NAME] GROUP...", "let groups take requests again")                                \
     C(ps, "[NAME] [--json | --streams]", "show every actor: state, mailbox, progress, streams")      \
     C(tap, "[NAME] [--actor ACTOR] [--message MESSAGE] [--old] [--reveal]",                        \
       "show messages as they come; --old: and those before; --reveal: token ids too")              \

@@ -1,17 +1,34 @@
-/* down.c - `lockstep down [NAME]`: ends a deployment and waits until nothing of it is left. */
+/* down.c - `lockstep down [NAME] [--now]`: ends a deployment and waits until nothing of it is left.
+ *
+ * Open requests may end within the topology's limits.drain_timeout; --now, or asking a second time, spares
+ * the wait.
+ */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/rundir.h"
 
-/* The lock is free when the supervisor has ended, and it ends after all its children. */
-static void wait_for_end(const rundir_t *rundir)
+enum { LOOK_MS = 20, PATIENCE_MS = 1000 };
+
+static volatile sig_atomic_t asked_again;
+
+static void on_interrupt(int number)
 {
+    (void)number;
+    asked_again = 1;
+}
+
+/* The lock is free when the supervisor has ended, and it ends after all its children. */
+static void wait_for_end(const rundir_t *rundir, pid_t supervisor)
+{
+    const struct timespec look = {0, LOOK_MS * 1000000L};
     char path[RUNDIR_PATH_BYTES + 32];
     int lock;
 
@@ -19,7 +36,14 @@ static void wait_for_end(const rundir_t *rundir)
     lock = open(path, O_RDWR | O_CLOEXEC);
     if (lock < 0)
         return; /* it is gone already */
-    flock(lock, LOCK_EX);
+    for (int ms = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; ms += LOOK_MS) {
+        if (ms == PATIENCE_MS)
+            fprintf(stderr, "%s still answers; Ctrl-C ends that\n", rundir->name);
+        if (asked_again && supervisor > 0)
+            kill(supervisor, SIGINT);
+        asked_again = 0;
+        nanosleep(&look, NULL);
+    }
     close(lock);
 }
 
@@ -38,21 +62,30 @@ static bool clear_dead(const char *name)
 
 int command_down(int argc, char **argv)
 {
+    const char *name = NULL;
+    bool now = false;
     rundir_t rundir;
     pid_t supervisor;
 
-    if (argc > 2)
-        return command_usage("down");
-    if (rundir_find(argc == 2 ? argv[1] : NULL, &rundir) != STATUS_OK) {
-        if (clear_dead(argc == 2 ? argv[1] : NULL))
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--now") == 0)
+            now = true;
+        else if (argv[i][0] == '-' || name)
+            return command_usage("down");
+        else
+            name = argv[i];
+    }
+    if (rundir_find(name, &rundir) != STATUS_OK) {
+        if (clear_dead(name))
             return EXIT_OK;
         fprintf(stderr, "lockstep down: %s\n", trail_text());
         return EXIT_NOT_RUNNING;
     }
+    signal(SIGINT, on_interrupt);
     supervisor = rundir_holder(&rundir);
     if (supervisor > 0)
-        kill(supervisor, SIGTERM);
-    wait_for_end(&rundir);
+        kill(supervisor, now ? SIGINT : SIGTERM);
+    wait_for_end(&rundir, supervisor);
     rundir_remove(&rundir);
     printf("%s is down\n", rundir.name);
     return EXIT_OK;

@@ -12,6 +12,7 @@
 #include "actors/rank/port.h"
 #include "actors/roster.h"
 #include "actors/supervisor/children.h"
+#include "actors/supervisor/supervisor.h"
 #include "cli/command.h"
 #include "cli/types.h"
 #include "messages/message.h"
@@ -20,7 +21,7 @@
 #include "runtime/base/log.h"
 #include "runtime/threads.h"
 
-enum { STATE_SUPERVISOR_STOPPED = 2, SYMBOLIC_VOCABULARY = 1536, SYMBOLIC_ANSWER_TOKENS = 64 };
+enum { SYMBOLIC_VOCABULARY = 1536, SYMBOLIC_ANSWER_TOKENS = 64 };
 
 /* Everything that one process points to while it runs. */
 typedef struct {
@@ -39,6 +40,7 @@ typedef struct {
     char executable[PATH_BYTES_MAX];
     char port_file[RUNDIR_PATH_BYTES + 32];
     process_t *process;
+    bool stop_said;
     ev_signal terminate;
     ev_signal interrupt;
 } launch_t;
@@ -163,7 +165,7 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
         self->children = (children_setup_t){self->executable, self->rundir->path,
                                             self->rundir->shm_prefix, &self->roster};
         *port = (port_t){&children_port, &self->children};
-        config->end_states = BIT(STATE_SUPERVISOR_STOPPED);
+        config->end_states = BIT(SUPERVISOR_STOPPED);
         break;
     case TOPOLOGY_GATEWAY:
         set_up_gateway(self);
@@ -191,14 +193,18 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* The supervisor ends its children first; everybody else just ends. */
+/* The supervisor lets open requests end, unless it is SIGINT or a second signal, then ends its
+ * children; everybody else just ends. */
 static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
     launch_t *self = watcher->data;
-    message_stop_t stop = {0};
+    bool at_once = self->stop_said || watcher->signum == SIGINT;
+    message_stop_t stop = {
+        at_once ? 0 : (uint32_t)self->deployment->topology.drain_timeout_ms};
 
     (void)loop;
     (void)events;
+    self->stop_said = true;
     if (self->actor->kind == TOPOLOGY_SUPERVISOR)
         process_post(self->process, PORT_PROCESS, MESSAGE_stop, &stop);
     else

@@ -4,7 +4,6 @@
  * --detach the child goes on alone. Whatever way this ends, nothing stays behind: children die with
  * their supervisor, and directory and shared memory are removed by whoever ends last.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -31,12 +30,12 @@ typedef struct {
     bool in_process;
 } options_t;
 
-static volatile sig_atomic_t stop_wanted;
+static volatile sig_atomic_t stop_wanted; /* so many times */
 
 static void on_stop(int number)
 {
     (void)number;
-    stop_wanted = 1;
+    stop_wanted++;
 }
 
 static int parse(int argc, char **argv, options_t *options)
@@ -238,12 +237,19 @@ static start_t wait_until_ready(const rundir_t *rundir, const topology_t *topolo
     return STOPPED;
 }
 
-/* Asks the supervisor to end and waits for it; what it could not remove is removed here. */
+/* Asks the supervisor to end and waits for it; what it could not remove is removed here. Open
+ * requests may end, until somebody asks again. */
 static void stop(rundir_t *rundir, pid_t supervisor)
 {
+    int asked = stop_wanted;
+
     kill(supervisor, SIGTERM);
-    while (waitpid(supervisor, NULL, 0) < 0 && errno == EINTR)
-        ;
+    while (waitpid(supervisor, NULL, WNOHANG) == 0) {
+        if (stop_wanted > asked)
+            kill(supervisor, SIGINT);
+        asked = stop_wanted;
+        pause_ms(POLL_MS);
+    }
     rundir_remove(rundir);
 }
 
@@ -267,7 +273,7 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
         printf("lockstep ps %s shows it, lockstep down %s stops it.\n", rundir->name, rundir->name);
         return EXIT_OK;
     }
-    printf("Ctrl-C stops it.\n");
+    printf("Ctrl-C stops it when open requests have ended, and at once the second time.\n");
     fflush(stdout);
     while (!stop_wanted && waitpid(supervisor, NULL, WNOHANG) == 0)
         pause_ms(POLL_MS);

@@ -158,6 +158,20 @@
     F(r, u32, incarnation, 0, "which life; another one is left alone")                                                 \
     F(r, text, reason, REASON_BYTES_MAX, "for the log")
 
+#define DRAIN_FIELDS(F, R, I, r)                                                                                       \
+    F(r, u16, actor, 0, "leader of the group")                                                                         \
+    F(r, u8, on, 0, "1: it takes no new work, and what it has ends or goes elsewhere; 0: it takes work again")         \
+    F(r, u8, force, 0, "1: also if no other group of its kind takes work; requests wait then")
+
+#define DRAIN_ANSWER_FIELDS(F, R, I, r)                                                                                \
+    F(r, u16, actor, 0, "leader of the group")                                                                         \
+    F(r, u8, status, 0, "status_t as a number: OK or REFUSED")                                                         \
+    F(r, text, detail, REASON_BYTES_MAX, "why not")
+
+#define DRAINING_FIELDS(F, R, I, r)                                                                                    \
+    F(r, u8, on, 0, "as in DRAIN")                                                                                     \
+    F(r, u32, grace_ms, 0, "what runs may go on for so long")
+
 #define SPAWN_FIELDS(F, R, I, r)                                                                                       \
     F(r, u16, actor, 0, "what to start")                                                                               \
     F(r, u32, incarnation, 0, "its life")
@@ -505,7 +519,11 @@
     M(watch,          54, REQUEST, ACTOR,   OBS | SUP, MON,             "",        "how are the mailboxes?")           \
     M(mailboxes,      55, REPLY,   ACTOR,   MON,       OBS | SUP,       "watch",   "so")                              \
     M(figures,        56, LOCAL,   ACTOR,   PRT,       MON,             "",        "this host's mailboxes")           \
-    M(fence_copies,   57, REQUEST, ACTOR,   DEC,       RNK,             "",        "of the exited")
+    M(fence_copies,   57, REQUEST, ACTOR,   DEC,       RNK,             "",        "of the exited")                   \
+    M(drain,          58, REQUEST, ACTOR,   PRT | GTW, GTW | SUP,       "",        "this group leaves, or comes back") \
+    M(drain_answer,   59, REPLY,   ACTOR,   SUP | GTW, GTW | PRT,       "drain",   "so it is, or why not")            \
+    M(draining,       60, CONTROL, ACTOR,   SUP,       PRE | DEC,       "",        "take no new work, and end what you have") \
+    M(client_close,   61, LOCAL,   ACTOR,   GTW,       PRT,             "",        "let nobody in")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */
@@ -527,7 +545,8 @@
     X(device_quiesced, DEVICE_EPOCH_FIELDS) X(device_copy, DEVICE_COPY_FIELDS)                                         \
     X(device_copied, DEVICE_COPIED_FIELDS) X(device_map, PEER_POOL_FIELDS) X(device_mapped, PEER_MAPPED_FIELDS)        \
     X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)                                 \
-    X(fence_copies, COPIES_FENCED_FIELDS)
+    X(fence_copies, COPIES_FENCED_FIELDS) X(drain, DRAIN_FIELDS) X(drain_answer, DRAIN_ANSWER_FIELDS)                  \
+    X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS)
 
 /* Ids that meant something once: X(id). */
 #define MESSAGE_RETIRED_TABLE(X)

@@ -103,8 +103,8 @@ static const schema_key_t limit_keys[] = {
      AT(topology_t, drain_timeout_ms),
      .max = 24 * 3600 * 1000,
      .standard = "30s",
-     .meaning = "how long an instance that leaves lets its requests run before they are replayed "
-                "elsewhere; for `drain`, which is to come"},
+     .meaning = "how long a group that is drained lets its requests run before they are replayed "
+                "elsewhere, and `down` lets open ones end"},
 };
 static const schema_section_t limit_section = {
     .name = "limits", .meaning = "Bounds of the whole deployment.", SECTION(limit_keys)};

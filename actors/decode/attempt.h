@@ -28,7 +28,6 @@
 #include "runtime/base/map.h"
 
 enum { NONE, OPENING, LANDING, RUNNING, ENDING, ATTEMPT_STATES };
-enum { FORMING, READY, STOPPING, DECODE_STATES };
 enum { NIL = REQUEST_NIL };
 
 typedef struct {
@@ -108,7 +107,6 @@ typedef struct {
     uint16_t transfer_count;
     actor_id_t gateway_first;
     actor_id_t transfer_first;
-    bool stopping;
     bool starving;        /* a running attempt waits for a page */
     bool alone_in_flight; /* so nothing else is sent */
     bool alone_last;      /* the last step was an alone one */

@@ -247,8 +247,8 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
         push_refusal(self, m, envelope->from, END_REFUSED, refusal, outbox);
         return STATUS_OK;
     }
-    if (self->stopping) {
-        push_refusal(self, m, envelope->from, END_LOST, "this decode group is stopping", outbox);
+    if (group_of(self)->drains) {
+        push_refusal(self, m, envelope->from, END_LOST, "this decode group leaves", outbox);
         return STATUS_OK;
     }
     if (!outbox_is_up(outbox, m->gateway) || decode_obstacle(self, m, source) != NULL) {
@@ -461,6 +461,19 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
+/* What runs here may end here, until its time is over. */
+static void drain(decode_t *self, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t i = self->live.first, next; i != NIL && group_drain_is_over(group_of(self));
+         i = next) {
+        next = all[i].link.next;
+        if (all[i].state != ENDING)
+            decode_end(self, &all[i], END_LOST, "its group leaves", outbox);
+    }
+}
+
 static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     decode_t *self = arg;
@@ -469,33 +482,46 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
     if (reason)
         reform(self, reason, true, outbox);
+    drain(self, outbox);
+    return STATUS_OK;
+}
+
+static status_t on_draining(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    decode_t *self = arg;
+    const message_draining_t *m = envelope->body;
+
+    group_drain(group_of(self), m->on != 0, m->grace_ms);
+    self->came_free++; /* so that who waits for room here asks, and hears that there is none */
+    drain(self, outbox);
     return STATUS_OK;
 }
 
 static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     decode_t *self = arg;
+    const message_stop_t *m = envelope->body;
 
-    (void)envelope;
-    (void)outbox;
-    self->stopping = true;
+    group_drain(group_of(self), true, m->grace_ms);
+    drain(self, outbox);
     return STATUS_OK;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 #define ANY ACTOR_STATE_ANY
-#define ALL_STATES (BIT(DECODE_STATES) - 1)
+#define ALL_STATES (BIT(LEADER_STATES) - 1)
+#define LEAVES (BIT(DRAINING) | BIT(DRAINED))
 #define ENDS (BIT(ENDING) | BIT(NONE))
 
-static const char *const state_names[] = {"forming", "ready", "stopping"};
 static const char *const attempt_names[] = {"none", "opening", "landing", "running", "ending"};
 
 static const actor_rule_t rules[] = {
     {ANY, MESSAGE_joined, on_joined, ALL_STATES},
     {ANY, MESSAGE_exited, on_exited, ALL_STATES},
     {ANY, MESSAGE_tick, on_tick, ALL_STATES},
-    {ANY, MESSAGE_stop, on_stop, BIT(STOPPING)},
+    {ANY, MESSAGE_stop, on_stop, LEAVES},
+    {ANY, MESSAGE_draining, on_draining, ALL_STATES},
     {ANY, MESSAGE_rank_join, on_rank_join, ALL_STATES},
     {ANY, MESSAGE_quiesced, on_quiesced, ALL_STATES},
     {ANY, MESSAGE_step_done, on_step_done, ALL_STATES},
@@ -536,9 +562,7 @@ static uint8_t state_of(const void *arg)
 {
     const decode_t *self = arg;
 
-    if (self->stopping)
-        return STOPPING;
-    return group_is_ready(AT_CONST(self, group_t, group_offset)) ? READY : FORMING;
+    return group_leader_state(AT_CONST(self, group_t, group_offset), self->live.count);
 }
 
 static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
@@ -709,7 +733,7 @@ const actor_type_t decode_type = {
     .attempt_state = attempt_state_of,
     .attempt_count = attempt_count_of,
     .check = check,
-    .table = {state_names, DECODE_STATES, rules, COUNT_OF(rules), NULL, 0},
+    .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),
                  attempt_refusals, COUNT_OF(attempt_refusals)},
 };

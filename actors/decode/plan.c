@@ -386,7 +386,7 @@ static void plan_report(decode_t *self, outbox_t *outbox)
     const attempt_t *all = attempts_of(self);
     group_t *group = group_of(self);
     message_instance_t now = {
-        .ready = group_is_ready(group) && !self->stopping,
+        .ready = group_is_open(group),
         .epoch = group->epoch,
         .pages = group->pages - 1, /* without the test page */
         .pages_free = pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE),

@@ -7,7 +7,7 @@
 #include "model/document.h"
 #include "runtime/base/log.h"
 
-enum { ADMIN_CONNECTIONS_MAX = 32, ADMIN_BYTES_MAX = 16 << 20, ID_BYTES_MAX = 256 };
+enum { ADMIN_CONNECTIONS_MAX = 32, ADMIN_BYTES_MAX = 16 << 20, TEXT_BYTES_MAX = 256 };
 
 struct admin {
     struct ev_loop *loop;
@@ -53,24 +53,45 @@ static void answer_requests(admin_t *self, http_exchange_t *exchange)
     text_buffer_fini(&out);
 }
 
-/* The text of the body's "id". */
-static bool read_id(const char *body, size_t bytes, char id[ID_BYTES_MAX])
+void admin_answer(http_exchange_t *exchange, unsigned status, const char *param, const char *text)
+{
+    static const char done[] = "{\"status\": \"done\"}\n";
+    openai_error_t error;
+
+    if (status == 200) {
+        http_answer(exchange, 200, "application/json", 0, done, sizeof(done) - 1);
+        return;
+    }
+    openai_error_set(&error, status, param, "%s", text);
+    answer_error(exchange, &error);
+}
+
+/* What a POST's body may hold. */
+typedef struct {
+    char text[TEXT_BYTES_MAX]; /* of the member that it must have */
+    bool force;
+} order_t;
+
+static bool read_order(const char *body, size_t bytes, const char *name, order_t *order)
 {
     document_t document = {0};
     text_buffer_t text;
-    uint32_t node = DOCUMENT_NONE;
+    uint32_t node = DOCUMENT_NONE, force;
     bool found = false;
 
-    text_buffer_init(&text, ID_BYTES_MAX - 1);
+    text_buffer_init(&text, TEXT_BYTES_MAX - 1);
     if (document_parse(&document, DOCUMENT_STRICT, body, bytes) == STATUS_OK &&
-        document_kind(&document, 0) == DOCUMENT_OBJECT)
-        node = document_member(&document, 0, "id");
+        document_kind(&document, 0) == DOCUMENT_OBJECT) {
+        node = document_member(&document, 0, name);
+        force = document_member(&document, 0, "force");
+        order->force = force && document_kind(&document, force) == DOCUMENT_TRUE;
+    }
     if (node != DOCUMENT_NONE && document_kind(&document, node) == DOCUMENT_STRING) {
         document_put_string(&document, node, &text);
         found = text.status == STATUS_OK && text.used > 0;
     }
     if (found)
-        snprintf(id, ID_BYTES_MAX, "%.*s", (int)text.used, text.bytes);
+        snprintf(order->text, sizeof(order->text), "%.*s", (int)text.used, text.bytes);
     text_buffer_fini(&text);
     document_fini(&document);
     return found;
@@ -78,20 +99,29 @@ static bool read_id(const char *body, size_t bytes, char id[ID_BYTES_MAX])
 
 static void answer_abort(admin_t *self, http_exchange_t *exchange, const char *body, size_t bytes)
 {
-    static const char done[] = "{\"status\": \"aborted\"}\n";
-    openai_error_t error;
-    char id[ID_BYTES_MAX];
+    order_t order = {0};
+    char text[TEXT_BYTES_MAX];
 
-    if (!read_id(body, bytes, id)) {
-        openai_error_set(&error, 400, "id", "the body must be {\"id\": \"...\"}");
-        answer_error(exchange, &error);
-    } else if (!self->handlers.abort(self->context, id)) {
-        openai_error_set(&error, 404, "id", "no open request has the id %.100s", id);
-        answer_error(exchange, &error);
+    if (!read_order(body, bytes, "id", &order)) {
+        admin_answer(exchange, 400, "id", "the body must be {\"id\": \"...\"}");
+    } else if (!self->handlers.abort(self->context, order.text)) {
+        snprintf(text, sizeof(text), "no open request has the id %.100s", order.text);
+        admin_answer(exchange, 404, "id", text);
     } else {
-        LOG(INFO, "GATEWAY-ABORTED-BY-OPERATOR %s", id);
-        http_answer(exchange, 200, "application/json", 0, done, sizeof(done) - 1);
+        LOG(INFO, "GATEWAY-ABORTED-BY-OPERATOR %s", order.text);
+        admin_answer(exchange, 200, "", "");
     }
+}
+
+static void answer_drain(admin_t *self, http_exchange_t *exchange, bool on, const char *body,
+                         size_t bytes)
+{
+    order_t order = {0};
+
+    if (read_order(body, bytes, "instance", &order))
+        self->handlers.drain(self->context, exchange, order.text, on, order.force);
+    else
+        admin_answer(exchange, 400, "instance", "the body must be {\"instance\": \"...\"}");
 }
 
 static void on_request(void *context, http_exchange_t *exchange, const char *method,
@@ -103,6 +133,8 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
 
     if (post && strcmp(path, "/abort") == 0) {
         answer_abort(self, exchange, body, bytes);
+    } else if (post && (strcmp(path, "/drain") == 0 || strcmp(path, "/undrain") == 0)) {
+        answer_drain(self, exchange, path[1] == 'd', body, bytes);
     } else if (get && strcmp(path, "/requests") == 0) {
         answer_requests(self, exchange);
     } else if (!get || !self->handlers.get(self->context, exchange, path)) {
@@ -112,7 +144,7 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
     }
 }
 
-/* Answers here are whole and come at once, so nothing is left to do at their end. */
+/* Answers here are whole. */
 static void on_more(void *context, http_exchange_t *exchange)
 {
     (void)context;
@@ -121,9 +153,10 @@ static void on_more(void *context, http_exchange_t *exchange)
 
 static void on_done(void *context, http_exchange_t *exchange, bool whole)
 {
-    (void)context;
-    (void)exchange;
+    admin_t *self = context;
+
     (void)whole;
+    self->handlers.done(self->context, exchange);
 }
 
 status_t admin_open(struct ev_loop *loop, const char *address, uint16_t port,

@@ -63,6 +63,9 @@ typedef struct {
     uint64_t seed;
     bool ready;
     bool probing; /* a request of its own is on its way */
+    bool closing; /* nobody is let in; the process ends with the last answer */
+    bool draining;          /* an operator's wish is on its way */
+    http_exchange_t *drain; /* who waits for it, or NULL */
     uint32_t client_max;
     client_t *clients;
     uint32_t *ids; /* room for one prompt */
@@ -100,6 +103,8 @@ static void client_return(port_state_t *self, client_t *client)
     free(client->tokens);
     client->id = 0;
     self->metrics.open--;
+    if (self->closing && self->metrics.open == 0)
+        process_stop(self->process);
 }
 
 static void post_abort(port_state_t *self, client_t *client, end_reason_t reason)
@@ -253,8 +258,10 @@ static void probe_ended(port_state_t *self, const message_client_end_t *m)
         LOG(INFO, "GATEWAY-READY port=%u", http_port(self->http));
     if (!answered && self->ready)
         LOG(WARN, "GATEWAY-NOT-READY a request of its own ended by reason %u", m->reason);
-    self->ready = answered;
     self->probing = false;
+    if (self->closing)
+        return;
+    self->ready = answered;
     self->probe.repeat = answered ? CLIENT_PROBE_READY_S : CLIENT_PROBE_MS * 1e-3;
     ev_timer_again(process_loop(self->process), &self->probe);
 }
@@ -427,6 +434,11 @@ static void answer_completion(port_state_t *self, http_exchange_t *exchange, boo
     document_t document = {0};
     status_t status;
 
+    if (self->closing) {
+        openai_error_set(&error, 503, "", "this deployment is going down");
+        answer_error(self, exchange, &error);
+        return;
+    }
     reply_facts(self, chat, &facts);
     status = document_parse(&document, DOCUMENT_STRICT, body, bytes);
     if (status != STATUS_OK)
@@ -506,7 +518,9 @@ static bool answer_get(void *context, http_exchange_t *exchange, const char *pat
         answer_text(exchange, 200, "application/json", "{\"status\": \"alive\"}");
     else if (strcmp(path, "/ready") == 0)
         answer_text(exchange, self->ready ? 200 : 503, "application/json",
-                    self->ready ? "{\"status\": \"ready\"}" : "{\"status\": \"starting\"}");
+                    self->ready     ? "{\"status\": \"ready\"}"
+                    : self->closing ? "{\"status\": \"closing\"}"
+                                    : "{\"status\": \"starting\"}");
     else if (strcmp(path, "/metrics") == 0)
         answer_metrics(self, exchange);
     else
@@ -600,7 +614,59 @@ static bool admin_abort(void *context, const char *id)
     return false;
 }
 
+static void admin_drain(void *context, http_exchange_t *exchange, const char *instance, bool on,
+                        bool force)
+{
+    port_state_t *self = context;
+    const topology_actor_t *actor = topology_actor_by_name(self->topology, instance);
+    message_drain_t drain = {actor ? actor->id : 0, on, force};
+    char text[ACTOR_NAME_BYTES_MAX + 64];
+
+    if (!actor) {
+        snprintf(text, sizeof(text), "there is no %.*s", ACTOR_NAME_BYTES_MAX, instance);
+        admin_answer(exchange, 404, "instance", text);
+    } else if (self->draining) {
+        admin_answer(exchange, 503, "", "another one is asked for");
+    } else {
+        self->draining = true;
+        self->drain = exchange;
+        process_post(self->process, PORT_CLIENT, MESSAGE_drain, &drain);
+    }
+}
+
+static void on_drain_answer(port_state_t *self, const message_drain_answer_t *m)
+{
+    const char *name = self->topology->actors[m->actor].name;
+    unsigned status = m->status == STATUS_OK ? 200 : 409;
+    char text[ACTOR_NAME_BYTES_MAX + REASON_BYTES_MAX + 2];
+
+    LOG(INFO, "GATEWAY-DRAIN actor=%s answer=%u", name, status);
+    snprintf(text, sizeof(text), "%s: %.*s", name, (int)m->detail.count,
+             m->detail.count ? m->detail.data : "");
+    if (self->drain)
+        admin_answer(self->drain, status, "instance", text);
+    self->drain = NULL;
+    self->draining = false;
+}
+
+static void admin_done(void *context, const http_exchange_t *exchange)
+{
+    port_state_t *self = context;
+
+    if (self->drain == exchange)
+        self->drain = NULL; /* it did not wait */
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
+
+static void on_client_close(port_state_t *self)
+{
+    self->closing = true;
+    self->ready = false;
+    ev_timer_stop(process_loop(self->process), &self->probe);
+    if (self->metrics.open == 0)
+        process_stop(self->process);
+}
 
 static void on_probe(struct ev_loop *loop, ev_timer *watcher, int events)
 {
@@ -654,7 +720,8 @@ static status_t open_model(port_state_t *self)
 static status_t open_all(port_state_t *self, const client_setup_t *setup)
 {
     static const http_handlers_t handlers = {on_request, on_more, on_done};
-    static const admin_handlers_t admin = {admin_next, admin_abort, answer_get};
+    static const admin_handlers_t admin = {admin_next, admin_abort, answer_get, admin_drain,
+                                            admin_done};
     const topology_gateway_t *gateway = &self->topology->gateways[setup->gateway];
 
     self->client_max = gateway->streams_max + 1;
@@ -705,10 +772,20 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
 {
     (void)bytes;
     (void)size;
-    if (id == MESSAGE_client_tokens)
+    switch (id) {
+    case MESSAGE_client_tokens:
         on_client_tokens(context, body);
-    else
+        break;
+    case MESSAGE_client_end:
         on_client_end(context, body);
+        break;
+    case MESSAGE_drain_answer:
+        on_drain_answer(context, body);
+        break;
+    default:
+        on_client_close(context);
+        break;
+    }
 }
 
 static void port_close(void *context)

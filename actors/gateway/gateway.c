@@ -35,10 +35,12 @@
 
 enum { NONE, QUEUED, ROUTING, READY, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
 enum { OPEN, CLOSING, GATEWAY_STATES };
+enum { NO_DRAIN, DRAIN_DUE, DRAIN_ASKED };
 
 static const char *const attempt_names[] = {"none",    "queued", "routing", "ready",
                                             "prefill", "decode", "ending"};
 static const char *const state_names[] = {"open", "closing"};
+static const char closing_text[] = "this deployment is going down";
 
 enum { NIL = 0xffffffff };
 
@@ -90,6 +92,11 @@ typedef struct {
     uint64_t wall_ms;
     uint64_t words_max;      /* of the store */
     uint64_t words_reserved; /* prompts and longest answers of all live requests */
+    uint64_t close_at_ms;    /* CLOSING: who has no end by then gets one */
+    message_drain_t drain;   /* an operator's wish, until its supervisor answers */
+    uint8_t drain_state;
+    uint16_t actor_count;
+    actor_id_t supervisors[ACTORS_MAX]; /* of each actor */
     list_t queued;           /* by seniority */
     list_t ready;            /* by seniority */
     gateway_counts_t counts;
@@ -336,7 +343,7 @@ static status_t on_client_request_closing(void *arg, const envelope_t *envelope,
     const message_client_request_t *m = envelope->body;
 
     (void)arg;
-    push_client_end(outbox, m->client, END_OVERLOADED, 0, 0, "this gateway is closing");
+    push_client_end(outbox, m->client, END_UNAVAILABLE, 0, 0, closing_text);
     return STATUS_OK;
 }
 
@@ -524,6 +531,8 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_exited_t *m = envelope->body;
     request_t *all = requests_of(self);
 
+    if (self->drain_state == DRAIN_ASKED && self->supervisors[self->drain.actor] == m->actor)
+        self->drain_state = DRAIN_DUE;
     for (uint32_t i = 0; i < self->free.fresh; i++) {
         request_t *request = &all[i];
 
@@ -537,6 +546,20 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
+static void end_if_late(gateway_t *self, request_t *request, outbox_t *outbox)
+{
+    if (request->deadline_ms && request->deadline_ms <= self->now_ms) {
+        push_abort(request, END_DEADLINE, outbox);
+        finish(self, request, END_DEADLINE, "the deadline has passed", outbox);
+    } else if (self->state == CLOSING && self->close_at_ms <= self->now_ms) {
+        push_abort(request, END_ABORTED, outbox);
+        finish(self, request, END_UNAVAILABLE, closing_text, outbox);
+    } else if (request->state == QUEUED && request->attempt == 1 &&
+               request->came_ms + GATEWAY_PATIENCE_MS <= self->now_ms) {
+        finish(self, request, END_UNAVAILABLE, "no instance is ready", outbox);
+    }
+}
+
 static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     gateway_t *self = arg;
@@ -545,28 +568,49 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
     self->now_ms = m->now_ms;
     self->wall_ms = m->wall_ms;
-    for (uint32_t i = 0; i < self->free.fresh; i++) {
-        request_t *request = &all[i];
-
-        if (request->state != NONE && request->deadline_ms &&
-            request->deadline_ms <= self->now_ms) {
-            push_abort(request, END_DEADLINE, outbox);
-            finish(self, request, END_DEADLINE, "the deadline has passed", outbox);
-        } else if (request->state == QUEUED && request->attempt == 1 &&
-                   request->came_ms + GATEWAY_PATIENCE_MS <= self->now_ms) {
-            finish(self, request, END_UNAVAILABLE, "no instance is ready", outbox);
-        }
-    }
+    for (uint32_t i = 0; i < self->free.fresh; i++)
+        if (all[i].state != NONE)
+            end_if_late(self, &all[i], outbox);
     return STATUS_OK;
 }
 
 static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     gateway_t *self = arg;
+    const message_stop_t *m = envelope->body;
 
-    (void)envelope;
-    (void)outbox;
+    if (self->state == OPEN)
+        outbox_push(outbox, PORT_CLIENT, MESSAGE_client_close, &(message_client_close_t){0});
     self->state = CLOSING;
+    self->close_at_ms = self->now_ms + m->grace_ms;
+    return STATUS_OK;
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* One wish at a time: the port waits for the answer. */
+static status_t on_drain(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_drain_t *m = envelope->body;
+
+    (void)outbox;
+    ASSERT(m->actor < self->actor_count);
+    ASSERT(self->drain_state == NO_DRAIN);
+    self->drain = *m;
+    self->drain_state = DRAIN_DUE;
+    return STATUS_OK;
+}
+
+static status_t on_drain_answer(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_drain_answer_t *m = envelope->body;
+
+    if (self->drain_state != DRAIN_ASKED || m->actor != self->drain.actor)
+        return FAIL(STATUS_UNEXPECTED, "nobody asked for actor %u", m->actor);
+    self->drain_state = NO_DRAIN;
+    outbox_push(outbox, PORT_CLIENT, MESSAGE_drain_answer, m);
     return STATUS_OK;
 }
 
@@ -626,6 +670,11 @@ static void plan(void *arg, outbox_t *outbox)
     gateway_t *self = arg;
     request_t *all = requests_of(self);
 
+    if (self->drain_state == DRAIN_DUE &&
+        outbox_may_send(outbox, self->supervisors[self->drain.actor], MESSAGE_drain)) {
+        outbox_push(outbox, self->supervisors[self->drain.actor], MESSAGE_drain, &self->drain);
+        self->drain_state = DRAIN_ASKED;
+    }
     for (uint32_t i = self->queued.first, next; i != NIL; i = next) {
         next = all[i].next;
         if (!outbox_may_send(outbox, self->scheduler, MESSAGE_route))
@@ -656,6 +705,8 @@ static const actor_rule_t rules[] = {
     {OPEN, MESSAGE_client_request, on_client_request, BIT(OPEN)},
     {CLOSING, MESSAGE_client_request, on_client_request_closing, BIT(CLOSING)},
     {ANY, MESSAGE_client_abort, on_client_abort, STAYS},
+    {ANY, MESSAGE_drain, on_drain, STAYS},
+    {ANY, MESSAGE_drain_answer, on_drain_answer, STAYS},
 };
 
 static const actor_rule_t attempt_rules[] = {
@@ -782,6 +833,10 @@ static status_t init(void *arg, const actor_birth_t *birth)
     *self = (gateway_t){.id = birth->id, .incarnation = birth->incarnation};
     lay_out(self, birth);
     self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
+    self->actor_count = topology->actor_count;
+    for (uint32_t i = 0; i < topology->actor_count; i++)
+        self->supervisors[i] =
+            topology_actor(topology, TOPOLOGY_SUPERVISOR, topology->actors[i].host)->id;
     self->queued = self->ready = (list_t){.first = NIL, .last = NIL};
     map_init(AT(self, map_t, by_request_offset), self->request_max);
     map_init(AT(self, map_t, by_client_offset), self->request_max);

@@ -28,7 +28,6 @@
 #include "runtime/base/map.h"
 
 enum { NONE, QUEUED, RESERVING, PREFILLING, HANDING, ENDING, ATTEMPT_STATES };
-enum { FORMING, READY, STOPPING, PREFILL_STATES };
 enum { NIL = REQUEST_NIL };
 
 typedef struct {
@@ -98,7 +97,6 @@ typedef struct {
     uint16_t transfer_count;
     actor_id_t gateway_first;
     actor_id_t transfer_first;
-    bool stopping;
     bool alone_in_flight;
     bool alone_last;
     uint32_t end_token_count;

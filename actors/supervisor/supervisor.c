@@ -1,6 +1,9 @@
 /* supervisor.c - one host's processes.
  *
- *   UP ──STOP──> STOPPING ──last child reaped──> STOPPED
+ *   UP ──STOP──> CLOSING ──no gateway left, time over, STOP──> STOPPING ──last child reaped──> STOPPED
+ *
+ * In CLOSING its gateways let nobody in and end with their last answer; all else works as before,
+ * restarts included, so that those answers come. STOP{0} leaves no time for that.
  *
  *   a child:  DOWN ──SPAWN──> RUNNING ──REAPED──> WAITING ──backoff over──> RUNNING (incarnation + 1)
  *                                                  └─ restarted too often ─> DEGRADED (stays down, said once)
@@ -9,6 +12,8 @@
  *     RUNNING.
  * V2  EXITED{n} goes to everybody before SPAWN{n + 1}, and to who joins later when it joins.
  * V3  a KILL that names another incarnation than the running one is counted and does nothing.
+ * V4  a group's leader in each of its lives knows whether it drains: DRAINING goes out when an
+ *     operator says so and whenever such a leader joins.
  */
 #include "actors/supervisor/supervisor.h"
 
@@ -18,13 +23,19 @@
 #include "runtime/base/log.h"
 #include "topology/topology.h"
 
-enum { UP, STOPPING, STOPPED, SUPERVISOR_STATES };
+enum {
+    UP = SUPERVISOR_UP,
+    CLOSING = SUPERVISOR_CLOSING,
+    STOPPING = SUPERVISOR_STOPPING,
+    STOPPED = SUPERVISOR_STOPPED
+};
 
-static const char *const state_names[] = {"up", "stopping", "stopped"};
+static const char *const state_names[] = {"up", "closing", "stopping", "stopped"};
 
 typedef struct {
     uint8_t state; /* child_state_t */
     uint8_t killed_by_us;
+    uint8_t drains;      /* a leader whose group an operator wants empty */
     uint8_t cause;       /* exit_cause_t of `ended` */
     incarnation_t ended; /* the last life that was reaped; 0: none */
     incarnation_t incarnation;
@@ -40,9 +51,12 @@ typedef struct {
     uint32_t actor_count;
     uint32_t running;
     uint64_t now_ms;
-    uint64_t kill_at_ms; /* STOPPING */
+    uint64_t close_at_ms; /* CLOSING: no longer than to this */
+    uint64_t kill_at_ms;  /* STOPPING */
+    uint32_t drain_ms;    /* what runs in a group that drains may go on for so long */
     uint64_t stale_kills;
     uint16_t hosts[ACTORS_MAX];
+    uint16_t kinds[ACTORS_MAX]; /* topology_kind_t */
     uint16_t host;
     child_t children[ACTORS_MAX];
     char names[ACTORS_MAX][ACTOR_NAME_BYTES_MAX];
@@ -84,6 +98,46 @@ static void put_down(supervisor_t *self, actor_id_t actor, const char *reason, s
         child->incarnation, (int)bytes, reason);
     child->killed_by_us = 1;
     push_signal(self, actor, true, outbox);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------- */
+
+static bool is_gateway(const supervisor_t *self, actor_id_t actor)
+{
+    return is_child(self, actor) && self->kinds[actor] == TOPOLOGY_GATEWAY;
+}
+
+static void end_if_all_are_down(supervisor_t *self, outbox_t *outbox)
+{
+    message_signal_t self_end = {self->id, 0, 0};
+
+    if (self->running > 0)
+        return;
+    self->state = STOPPED;
+    outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &self_end);
+}
+
+static void stop_children(supervisor_t *self, outbox_t *outbox)
+{
+    self->state = STOPPING;
+    self->kill_at_ms = self->now_ms + SUPERVISOR_GRACE_MS;
+    for (uint32_t actor = 0; actor < self->actor_count; actor++) {
+        if (!is_child(self, (actor_id_t)actor))
+            continue;
+        if (self->children[actor].state == CHILD_RUNNING)
+            push_signal(self, (actor_id_t)actor, false, outbox);
+        else
+            self->children[actor].state = CHILD_DOWN;
+    }
+    end_if_all_are_down(self, outbox);
+}
+
+static void stop_if_no_gateway_is_left(supervisor_t *self, outbox_t *outbox)
+{
+    for (uint32_t actor = 0; actor < self->actor_count; actor++)
+        if (is_gateway(self, (actor_id_t)actor) && self->children[actor].state == CHILD_RUNNING)
+            return;
+    stop_children(self, outbox);
 }
 
 /* ---- children -------------------------------------------------------------------------------- */
@@ -137,24 +191,21 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
     child->ended = m->incarnation;
     child->cause = exited.cause;
     self->running--;
-    if (self->state == UP)
+    if (self->state != STOPPING)
         LOG(WARN, "SUPERVISOR-EXITED actor=%s incarnation=%u %s code=%u", self->names[m->actor],
             m->incarnation, cause_text(exited.cause), m->code);
     for (uint32_t actor = 0; actor < self->actor_count; actor++)
         if (actor != m->actor && actor != self->id && outbox_is_up(outbox, (actor_id_t)actor))
             outbox_push(outbox, (actor_id_t)actor, MESSAGE_exited, &exited);
-    if (self->state == UP) {
+    child->state = CHILD_DOWN;
+    if (self->state == STOPPING) {
+        end_if_all_are_down(self, outbox);
+    } else if (self->state == CLOSING && is_gateway(self, m->actor)) {
+        stop_if_no_gateway_is_left(self, outbox);
+    } else {
         plan_restart(self, m->actor);
         if (child->state == CHILD_WAITING && child->spawn_at_ms <= self->now_ms)
             spawn(self, m->actor, outbox);
-        return STATUS_OK;
-    }
-    child->state = CHILD_DOWN;
-    if (self->running == 0) {
-        message_signal_t self_end = {self->id, 0, 0};
-
-        self->state = STOPPED;
-        outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &self_end);
     }
     return STATUS_OK;
 }
@@ -222,27 +273,55 @@ static status_t on_tick_stopping(void *arg, const envelope_t *envelope, outbox_t
     return STATUS_OK;
 }
 
+static status_t on_tick_closing(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+
+    TRY(on_tick(arg, envelope, outbox));
+    if (self->now_ms >= self->close_at_ms)
+        stop_children(self, outbox);
+    return STATUS_OK;
+}
+
+/* A gateway that this reaches in time ends by itself; one that does not know us yet has no clients. */
 static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     supervisor_t *self = arg;
-    message_signal_t self_end = {self->id, 0, 0};
+    const message_stop_t *m = envelope->body;
 
-    (void)envelope;
-    self->state = STOPPING;
-    self->kill_at_ms = self->now_ms + SUPERVISOR_GRACE_MS;
+    if (m->grace_ms == 0) {
+        stop_children(self, outbox);
+        return STATUS_OK;
+    }
+    self->state = CLOSING;
+    self->close_at_ms = self->now_ms + m->grace_ms + SUPERVISOR_GRACE_MS;
     for (uint32_t actor = 0; actor < self->actor_count; actor++) {
-        if (!is_child(self, (actor_id_t)actor))
+        if (!is_gateway(self, (actor_id_t)actor))
             continue;
-        if (self->children[actor].state == CHILD_RUNNING)
-            push_signal(self, (actor_id_t)actor, false, outbox);
-        else
+        if (self->children[actor].state != CHILD_RUNNING)
             self->children[actor].state = CHILD_DOWN;
+        else if (outbox_is_up(outbox, (actor_id_t)actor))
+            outbox_push(outbox, (actor_id_t)actor, MESSAGE_stop, m);
+        else
+            push_signal(self, (actor_id_t)actor, false, outbox);
     }
-    if (self->running == 0) {
-        self->state = STOPPED;
-        outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &self_end);
-    }
+    stop_if_no_gateway_is_left(self, outbox);
     return STATUS_OK;
+}
+
+static status_t on_stop_closing(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    (void)envelope;
+    stop_children(arg, outbox);
+    return STATUS_OK;
+}
+
+static void push_draining(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
+{
+    message_draining_t draining = {self->children[actor].drains, self->drain_ms};
+
+    if (outbox_is_up(outbox, actor))
+        outbox_push(outbox, actor, MESSAGE_draining, &draining);
 }
 
 /* It may have met lives that ended before this stream stood, and nobody else tells it of them; what
@@ -259,6 +338,50 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
         if (child->ended > 0 && actor != m->actor && outbox_is_up(outbox, m->actor))
             outbox_push(outbox, m->actor, MESSAGE_exited, &exited);
     }
+    if (is_child(self, m->actor) && self->children[m->actor].drains)
+        push_draining(self, m->actor, outbox);
+    return STATUS_OK;
+}
+
+/* ---- groups that leave ----------------------------------------------------------------------- */
+
+static bool is_group(const supervisor_t *self, actor_id_t actor)
+{
+    return is_child(self, actor) &&
+           (self->kinds[actor] == TOPOLOGY_PREFILL || self->kinds[actor] == TOPOLOGY_DECODE);
+}
+
+/* Nobody else of its kind would take work, so that new requests would have to wait. */
+static bool is_last_of_its_kind(const supervisor_t *self, actor_id_t actor)
+{
+    for (uint32_t other = 0; other < self->actor_count; other++)
+        if (other != actor && self->kinds[other] == self->kinds[actor] &&
+            !self->children[other].drains && self->children[other].state != CHILD_DEGRADED)
+            return false;
+    return true;
+}
+
+static status_t on_drain(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    supervisor_t *self = arg;
+    const message_drain_t *m = envelope->body;
+    message_drain_answer_t answer = {.actor = m->actor, .status = STATUS_REFUSED};
+    const char *refusal = NULL;
+
+    if (!is_group(self, m->actor))
+        refusal = "only prefill and decode groups can be drained";
+    else if (m->on && !m->force && is_last_of_its_kind(self, m->actor))
+        refusal = "it is the only one of its kind that takes requests: with force they would wait";
+    if (!refusal) {
+        answer.status = STATUS_OK;
+        if (self->children[m->actor].drains != (m->on != 0)) {
+            self->children[m->actor].drains = m->on != 0;
+            push_draining(self, m->actor, outbox);
+        }
+    } else {
+        answer.detail = (text_view_t){refusal, (uint32_t)strlen(refusal)};
+    }
+    outbox_push(outbox, envelope->from, MESSAGE_drain_answer, &answer);
     return STATUS_OK;
 }
 
@@ -274,17 +397,29 @@ static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outb
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
+#define ENDS (BIT(STOPPING) | BIT(STOPPED))
+
 static const actor_rule_t rules[] = {
     {UP, MESSAGE_tick, on_tick, BIT(UP)},
+    {CLOSING, MESSAGE_tick, on_tick_closing, BIT(CLOSING) | ENDS},
     {STOPPING, MESSAGE_tick, on_tick_stopping, BIT(STOPPING)},
     {UP, MESSAGE_reaped, on_reaped, BIT(UP)},
-    {STOPPING, MESSAGE_reaped, on_reaped, BIT(STOPPING) | BIT(STOPPED)},
+    {CLOSING, MESSAGE_reaped, on_reaped, BIT(CLOSING) | ENDS},
+    {STOPPING, MESSAGE_reaped, on_reaped, ENDS},
     {UP, MESSAGE_kill, on_kill, BIT(UP)},
+    {CLOSING, MESSAGE_kill, on_kill, BIT(CLOSING)},
     {UP, MESSAGE_stalled, on_stalled, BIT(UP)},
-    {UP, MESSAGE_stop, on_stop, BIT(STOPPING) | BIT(STOPPED)},
+    {CLOSING, MESSAGE_stalled, on_stalled, BIT(CLOSING)},
+    {UP, MESSAGE_stop, on_stop, BIT(CLOSING) | ENDS},
+    {CLOSING, MESSAGE_stop, on_stop_closing, ENDS},
     {UP, MESSAGE_joined, on_joined, BIT(UP)},
+    {CLOSING, MESSAGE_joined, on_joined, BIT(CLOSING)},
+    {UP, MESSAGE_drain, on_drain, BIT(UP)},
+    {CLOSING, MESSAGE_drain, on_drain, BIT(CLOSING)},
     {UP, MESSAGE_exited, on_nothing, BIT(UP)},
+    {CLOSING, MESSAGE_exited, on_nothing, BIT(CLOSING)},
     {UP, MESSAGE_mailboxes, on_nothing, BIT(UP)},
+    {CLOSING, MESSAGE_mailboxes, on_nothing, BIT(CLOSING)},
 };
 
 static const actor_refusal_t refusals[] = {
@@ -294,6 +429,7 @@ static const actor_refusal_t refusals[] = {
     {ACTOR_STATE_ANY, MESSAGE_stalled, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_stop, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_joined, "everything is stopping"},
+    {ACTOR_STATE_ANY, MESSAGE_drain, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_exited, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_mailboxes, "everything is stopping"},
 };
@@ -339,8 +475,10 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->id = birth->id;
     self->actor_count = topology->actor_count;
     self->host = topology->actors[birth->id].host;
+    self->drain_ms = (uint32_t)topology->drain_timeout_ms;
     for (uint32_t actor = 0; actor < self->actor_count; actor++) {
         self->hosts[actor] = topology->actors[actor].host;
+        self->kinds[actor] = topology->actors[actor].kind;
         memcpy(self->names[actor], topology->actors[actor].name, ACTOR_NAME_BYTES_MAX);
     }
     return STATUS_OK;

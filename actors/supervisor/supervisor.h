@@ -21,6 +21,15 @@ enum {
         3000, /* between the asking and the killing signal when everything stops */
 };
 
+/* Its process ends with the last of them. */
+enum {
+    SUPERVISOR_UP,
+    SUPERVISOR_CLOSING,
+    SUPERVISOR_STOPPING,
+    SUPERVISOR_STOPPED,
+    SUPERVISOR_STATES
+};
+
 extern const actor_type_t supervisor_type;
 
 /* For `ps` and tests. */

@@ -361,7 +361,7 @@ static void on_client_port(world_t *world, uint16_t id, const void *body)
         const message_client_tokens_t *m = body;
 
         on_client_tokens(world, &world->clients[m->client - 1], m);
-    } else {
+    } else if (id == MESSAGE_client_end) {
         const message_client_end_t *m = body;
 
         on_client_end(world, &world->clients[m->client - 1], m);

@@ -389,6 +389,21 @@ void peers_abort(peers_t *peers, uint64_t request)
     send(peers, peers->decodes ? peers->prefill : peers->gateway, MESSAGE_abort, &abort);
 }
 
+void peers_drain(peers_t *peers, bool on, uint32_t grace_ms)
+{
+    message_draining_t draining = {on, grace_ms};
+
+    send(peers, peers->supervisor, MESSAGE_draining, &draining);
+}
+
+void peers_expect_state(peers_t *peers, const char *name)
+{
+    const scene_t *scene = peers->scene;
+
+    assert_string_equal(scene->type->table.state_names[scene->type->state(scene->dispatch.self)],
+                        name);
+}
+
 void peers_kill(peers_t *peers, actor_id_t actor)
 {
     incarnation_t life = peers->lives[actor];

@@ -69,6 +69,10 @@ bool peers_next(peers_t *peers);
 void peers_run(peers_t *peers);
 /* ABORT of whoever opened it. */
 void peers_abort(peers_t *peers, uint64_t request);
+/* The supervisor says that the group drains, or no longer. */
+void peers_drain(peers_t *peers, bool on, uint32_t grace_ms);
+/* The leader's state, by name. */
+void peers_expect_state(peers_t *peers, const char *name);
 /* That process is gone; a rank comes again when peers_revive is called. */
 void peers_kill(peers_t *peers, actor_id_t actor);
 void peers_revive(peers_t *peers);

@@ -303,9 +303,71 @@ static void test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost(void **sta
     expect_all_free(peers);
 }
 
+static void test_a_group_that_drains_ends_what_it_has_and_takes_no_more(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, 1, 5);
+    while (peers->tokens == 0)
+        assert_true(peers_next(peers));
+    peers_drain(peers, true, 1000);
+    peers_expect_state(peers, "draining");
+    request(peers, 2, 5); /* it was routed before */
+    assert_int_equal(peers->end.request, 2);
+    assert_int_equal(peers->end.reason, END_LOST);
+    peers_run(peers);
+    assert_int_equal(peers->end.request, 1);
+    assert_int_equal(peers->end.reason, END_LENGTH);
+    peers_expect_state(peers, "drained");
+    peers_drain(peers, false, 0);
+    peers_expect_state(peers, "ready");
+    request(peers, 3, 5);
+    peers_run(peers);
+    assert_int_equal(peers->end.reason, END_LENGTH);
+    expect_all_free(peers);
+}
+
+/* Lost, and nobody is suspected: the gateway replays it elsewhere. */
+static void test_what_outlives_its_time_goes_elsewhere(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, PEERS_REQUEST, 200);
+    while (peers->tokens == 0)
+        assert_true(peers_next(peers));
+    peers_drain(peers, true, 1000);
+    scene_tick(peers->scene, 999);
+    peers_listen(peers);
+    assert_int_equal(peers->ends, 0);
+    scene_tick(peers->scene, 1000);
+    peers_listen(peers);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->end.suspect, 0);
+    assert_int_equal(peers->fences, 0); /* steps that name it are under way */
+    peers_expect_state(peers, "draining");
+    peers_run(peers);
+    assert_int_equal(peers->fences, 1);
+    peers_expect_state(peers, "drained");
+    expect_all_free(peers);
+}
+
+/* Who was told to wait for room must not wait for ever. */
+static void test_who_waits_for_room_hears_of_the_drain(void **state)
+{
+    peers_t *peers = *state;
+
+    for (uint64_t i = 1; i <= 9; i++)
+        request(peers, i, 5);
+    assert_int_equal(peers->rooms, 0);
+    peers_drain(peers, true, 1000);
+    assert_int_equal(peers->rooms, 1);
+    peers_run(peers);
+    expect_all_free(peers);
+}
+
 /* ---- whatever goes wrong, at any instant ------------------------------------------------------ */
 
-typedef enum { ABORT, KILL_PREFILL, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, FAULTS } fault_t;
+typedef enum { ABORT, KILL_PREFILL, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, DRAIN, FAULTS } fault_t;
 
 static void strike(peers_t *peers, fault_t fault)
 {
@@ -322,6 +384,9 @@ static void strike(peers_t *peers, fault_t fault)
         break;
     case KILL_TRANSFER:
         peers_kill(peers, peers->transfer);
+        break;
+    case DRAIN:
+        peers_drain(peers, true, 0);
         break;
     default:
         peers_kill(peers, peers->scene->id + 2);
@@ -347,7 +412,7 @@ static bool run_with_fault(fault_t fault, uint32_t at)
     expect_all_free(&peers);
     assert_true(peers.ends <= 1);
     assert_true(peers.fences <= 1);
-    if (fault == ABORT || fault == KILL_TRANSFER || fault == KILL_RANK) {
+    if (fault != KILL_PREFILL && fault != KILL_GATEWAY) {
         assert_int_equal(peers.ends, 1);
         assert_int_equal(peers.fences, 1);
     }
@@ -388,6 +453,9 @@ int main(void)
         ALONE(test_messages_of_an_old_epoch_are_let_fall),
         ALONE(test_a_rank_with_other_weights_is_not_taken),
         ALONE(test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost),
+        ALONE(test_a_group_that_drains_ends_what_it_has_and_takes_no_more),
+        ALONE(test_what_outlives_its_time_goes_elsewhere),
+        ALONE(test_who_waits_for_room_hears_of_the_drain),
         cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

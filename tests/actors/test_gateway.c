@@ -347,6 +347,57 @@ static void test_scheduler_restart_asks_again(void **state)
     scene_take(scene, scheduler(scene), MESSAGE_route);
 }
 
+/* STOP: what is open may end, what comes is sent away, and at the end of the time all is told. */
+static void test_a_gateway_that_closes_lets_what_it_has_end_and_nobody_in(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *first = submit(scene, 1);
+    const message_client_end_t *end;
+
+    submit(scene, 2);
+    scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_stop,
+               &(message_stop_t){1000});
+    scene_take(scene, PORT_CLIENT, MESSAGE_client_close);
+    ask(scene, 3, 8, 0);
+    end = scene_take(scene, PORT_CLIENT, MESSAGE_client_end);
+    assert_int_equal(end->reason, END_UNAVAILABLE);
+    assert_int_equal(end->retry_ms, GATEWAY_RETRY_MS);
+    tokens_from(scene, decode(scene, 0), first, 1, 0, (uint32_t[]){11, 12}, 2);
+    expect_client_tokens(scene, 1, 0, 11, 2);
+    end_from(scene, decode(scene, 0), first, 1, END_STOP, 2);
+    expect_client_end(scene, 1, END_STOP, 2);
+    scene_tick(scene, 50 + 999);
+    scene_expect_nothing(scene);
+    scene_tick(scene, 50 + 1000);
+    scene_take(scene, prefill(scene, 0), MESSAGE_abort);
+    end = scene_take(scene, PORT_CLIENT, MESSAGE_client_end);
+    assert_int_equal(end->reason, END_UNAVAILABLE);
+    assert_true(end->detail.count > 0);
+    scene_expect_nothing(scene);
+}
+
+static void test_an_operators_wish_goes_to_the_supervisor_and_its_answer_back(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t supervisor = scene_actor(scene, TOPOLOGY_SUPERVISOR, 0);
+    message_drain_t drain = {decode(scene, 1), 1, 0};
+    message_drain_answer_t answer = {decode(scene, 1), STATUS_REFUSED, {"no", 2}};
+
+    scene_send(scene, supervisor, MESSAGE_drain_answer, &answer);
+    assert_int_equal(scene->dispatch.failed[MESSAGE_drain_answer], 1); /* nobody asked */
+    capture_may_send_set(scene->capture, supervisor, MESSAGE_drain, false);
+    scene_send(scene, PORT_CLIENT, MESSAGE_drain, &drain);
+    scene_expect_nothing(scene);
+    capture_may_send_set(scene->capture, supervisor, MESSAGE_drain, true);
+    scene_tick(scene, 100);
+    assert_true(message_equal(MESSAGE_drain, &drain,
+                              scene_take(scene, supervisor, MESSAGE_drain)));
+    scene_expect_nothing(scene); /* once */
+    scene_send(scene, supervisor, MESSAGE_drain_answer, &answer);
+    assert_true(message_equal(MESSAGE_drain_answer, &answer,
+                              scene_take(scene, PORT_CLIENT, MESSAGE_drain_answer)));
+}
+
 #define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -366,6 +417,8 @@ int main(void)
         SCENE_TEST(test_nothing_is_submitted_for_who_is_not_known_here),
         SCENE_TEST(test_deadline_aborts),
         SCENE_TEST(test_scheduler_restart_asks_again),
+        SCENE_TEST(test_a_gateway_that_closes_lets_what_it_has_end_and_nobody_in),
+        SCENE_TEST(test_an_operators_wish_goes_to_the_supervisor_and_its_answer_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -269,9 +269,54 @@ static void test_suspects_run_alone(void **state)
     expect_all_free(peers);
 }
 
+static void test_a_group_that_drains_ends_what_it_runs_and_gives_away_what_waits(void **state)
+{
+    peers_t *peers = *state;
+
+    for (uint64_t i = 1; i <= 9; i++) /* there are eight slots */
+        request(peers, i, PEERS_PROMPT, 5);
+    peers_drain(peers, true, 1000);
+    assert_int_equal(peers->ends, 1);
+    assert_int_equal(peers->end.request, 9);
+    assert_int_equal(peers->end.reason, END_LOST);
+    request(peers, 10, PEERS_PROMPT, 5); /* it was routed before */
+    assert_int_equal(peers->end.request, 10);
+    assert_int_equal(peers->end.reason, END_LOST);
+    peers_expect_state(peers, "draining");
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 8);
+    peers_expect_state(peers, "drained");
+    peers_drain(peers, false, 0);
+    request(peers, 11, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 9);
+    expect_all_free(peers);
+}
+
+static void test_what_outlives_its_time_goes_elsewhere(void **state)
+{
+    peers_t *peers = *state;
+
+    request(peers, PEERS_REQUEST, 1300, 5);
+    while (peers->step_count == 0)
+        assert_true(peers_next(peers));
+    peers_drain(peers, true, 1000);
+    scene_tick(peers->scene, 999);
+    peers_listen(peers);
+    assert_int_equal(peers->ends, 0);
+    scene_tick(peers->scene, 1000);
+    peers_listen(peers);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->end.suspect, 0);
+    assert_int_equal(peers->aborts, 1); /* decode has opened it */
+    peers_run(peers);
+    peers_expect_state(peers, "drained");
+    expect_all_free(peers);
+}
+
 /* ---- whatever goes wrong, at any instant ------------------------------------------------------ */
 
-typedef enum { ABORT, KILL_DECODE, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, FAULTS } fault_t;
+typedef enum { ABORT, KILL_DECODE, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, DRAIN, FAULTS } fault_t;
 
 static void strike(peers_t *peers, fault_t fault)
 {
@@ -287,6 +332,9 @@ static void strike(peers_t *peers, fault_t fault)
         break;
     case KILL_TRANSFER:
         peers_kill(peers, peers->transfer);
+        break;
+    case DRAIN:
+        peers_drain(peers, true, 0);
         break;
     default:
         peers_kill(peers, peers->scene->id + 2);
@@ -351,6 +399,8 @@ int main(void)
         ALONE(test_a_reform_forgets_the_index_and_keeps_the_queue),
         ALONE(test_ranks_that_differ_publish_nothing),
         ALONE(test_suspects_run_alone),
+        ALONE(test_a_group_that_drains_ends_what_it_runs_and_gives_away_what_waits),
+        ALONE(test_what_outlives_its_time_goes_elsewhere),
         cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -181,6 +181,123 @@ static void test_stop_asks_then_kills_then_ends_itself(void **state)
         scene->id);
 }
 
+static actor_id_t gateway(scene_t *scene)
+{
+    return scene_actor(scene, TOPOLOGY_GATEWAY, 0);
+}
+
+static void test_stop_with_time_closes_the_gateways_first(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t other = scene_actor(scene, TOPOLOGY_DECODE, 0);
+
+    start(scene);
+    scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){5000});
+    assert_int_equal(
+        ((const message_stop_t *)scene_take(scene, gateway(scene), MESSAGE_stop))->grace_ms, 5000);
+    scene_expect_nothing(scene);
+    reap(scene, other, 1, EXIT_CRASHED); /* the answers that it owes must still come */
+    expect_exited(scene, other, 1);
+    scene_take(scene, PORT_PROCESS, MESSAGE_spawn);
+    reap(scene, gateway(scene), 1, EXIT_CLEAN);
+    expect_exited(scene, gateway(scene), 1);
+    for (uint32_t i = 2; i < scene->topology.actor_count; i++)
+        scene_take(scene, PORT_PROCESS, MESSAGE_signal);
+    scene_expect_nothing(scene);
+}
+
+static void test_a_second_stop_or_the_end_of_the_time_ends_the_wait(void **state)
+{
+    scene_t *scene = *state;
+    uint32_t children = scene->topology.actor_count - 1u;
+
+    start(scene);
+    scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){5000});
+    scene_take(scene, gateway(scene), MESSAGE_stop);
+    scene_tick(scene, 50 + 5000 + SUPERVISOR_GRACE_MS - 1);
+    scene_expect_nothing(scene);
+    scene_tick(scene, 50 + 5000 + SUPERVISOR_GRACE_MS);
+    for (uint32_t i = 0; i < children; i++)
+        scene_take(scene, PORT_PROCESS, MESSAGE_signal);
+    teardown(state);
+    setup(state);
+    scene = *state;
+    start(scene);
+    scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){5000});
+    scene_take(scene, gateway(scene), MESSAGE_stop);
+    scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){5000});
+    for (uint32_t i = 0; i < children; i++)
+        scene_take(scene, PORT_PROCESS, MESSAGE_signal);
+}
+
+static uint8_t drain(scene_t *scene, actor_id_t actor, bool on, bool force)
+{
+    message_drain_t drain = {actor, on, force};
+    const message_drain_answer_t *answer;
+
+    scene_send(scene, gateway(scene), MESSAGE_drain, &drain);
+    answer = scene_take(scene, gateway(scene), MESSAGE_drain_answer);
+    assert_int_equal(answer->actor, actor);
+    assert_true((answer->detail.count > 0) == (answer->status != STATUS_OK));
+    return answer->status;
+}
+
+static void expect_draining(scene_t *scene, actor_id_t leader, uint8_t on)
+{
+    const message_draining_t *draining = scene_take(scene, leader, MESSAGE_draining);
+
+    assert_int_equal(draining->on, on);
+    assert_int_equal(draining->grace_ms, scene->topology.drain_timeout_ms);
+}
+
+static void test_the_last_group_of_its_kind_is_drained_only_by_force(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t first = scene_actor(scene, TOPOLOGY_DECODE, 0);
+
+    start(scene);
+    assert_int_equal(drain(scene, gateway(scene), true, true), STATUS_REFUSED);
+    assert_int_equal(drain(scene, scene->topology.actor_count, true, true), STATUS_REFUSED);
+    assert_int_equal(drain(scene, first, true, false), STATUS_REFUSED);
+    scene_expect_nothing(scene);
+    assert_int_equal(drain(scene, first, true, true), STATUS_OK);
+    expect_draining(scene, first, 1);
+    assert_int_equal(drain(scene, first, true, true), STATUS_OK); /* it drains already */
+    scene_expect_nothing(scene);
+    assert_int_equal(drain(scene, first, false, false), STATUS_OK);
+    expect_draining(scene, first, 0);
+    scene_expect_nothing(scene);
+}
+
+static void test_each_life_of_a_leader_knows_that_its_group_drains(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t first = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    actor_id_t second = scene_actor(scene, TOPOLOGY_DECODE, 1);
+    message_joined_t joined = {first, 2};
+
+    start(scene);
+    assert_int_equal(drain(scene, first, true, false), STATUS_OK);
+    expect_draining(scene, first, 1);
+    assert_int_equal(drain(scene, second, true, false), STATUS_REFUSED); /* the last one now */
+    reap(scene, first, 1, EXIT_CRASHED);
+    capture_forget(scene->capture);
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &joined);
+    expect_draining(scene, first, 1);
+    joined.actor = second;
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &joined);
+    capture_forget(scene->capture); /* EXITED of the first */
+    assert_int_equal(drain(scene, first, false, false), STATUS_OK);
+    expect_draining(scene, first, 0);
+    assert_int_equal(drain(scene, second, true, false), STATUS_OK);
+}
+
+static int setup_two(void **state)
+{
+    *state = scene_open(&supervisor_type, TOPOLOGY_SUPERVISOR, 1, 2, 2);
+    return 0;
+}
+
 #define SCENE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -193,6 +310,11 @@ int main(void)
         SCENE_TEST(test_restarts_end_in_degraded_never_in_a_storm),
         SCENE_TEST(test_stalled_child_is_put_down),
         SCENE_TEST(test_stop_asks_then_kills_then_ends_itself),
+        SCENE_TEST(test_stop_with_time_closes_the_gateways_first),
+        SCENE_TEST(test_a_second_stop_or_the_end_of_the_time_ends_the_wait),
+        SCENE_TEST(test_the_last_group_of_its_kind_is_drained_only_by_force),
+        cmocka_unit_test_setup_teardown(test_each_life_of_a_leader_knows_that_its_group_drains,
+                                        setup_two, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
