@@ -276,13 +276,30 @@ static void kill_rank(group_t *group, uint32_t index, outbox_t *outbox)
     group->ranks[index].kill_said = true;
 }
 
+static uint64_t all_ranks(const group_t *group)
+{
+    return group->rank_count == 64 ? UINT64_MAX : (UINT64_C(1) << group->rank_count) - 1;
+}
+
+/* Names those that have not answered. In a collective all but one wait for that one: which it was,
+ * the others say when they leave. */
+static const char *report_stalled(const group_t *group)
+{
+    const group_step_t *step = group_step(group, 0);
+
+    LOG(ERROR, "GROUP-STALLED epoch=%llx step=%llu after_ms=%u answered=%llx missing=%llx",
+        (unsigned long long)group->epoch, (unsigned long long)step->seq, group->stall_ms,
+        (unsigned long long)step->done, (unsigned long long)(all_ranks(group) & ~step->done));
+    return "a step was not done in time";
+}
+
 const char *group_tick(group_t *group, uint64_t now_ms, outbox_t *outbox)
 {
     group->now_ms = now_ms;
     if (group->phase == GROUP_READY) {
         bool stalled = group->in_flight > 0 && now_ms - group->since_ms > group->stall_ms;
 
-        return stalled ? "a step was not done in time" : NULL;
+        return stalled ? report_stalled(group) : NULL;
     }
     for (uint32_t i = 0; i < group->rank_count; i++) {
         const group_rank_t *rank = &group->ranks[i];
@@ -363,6 +380,8 @@ record_step_item_t *group_add(group_t *group, device_item_kind_t kind, uint32_t 
         .attempt = attempt_number,
     };
     items_of(group, group->seq + 1)[index] = (group_item_t){
+        .request = request,
+        .attempt_number = attempt_number,
         .attempt = attempt,
         .slot = slot,
         .kind = (uint8_t)kind,
@@ -505,6 +524,55 @@ static bool result_is_sane(const group_t *group, const group_step_t *step,
     return true;
 }
 
+/* ---- the three checks, as the leader sees them (design 4) ------------------------------------- */
+
+/* Order and call: the rank found it, and its words say what it had and what it met. A rank that was
+ * broken by another one's find only tells where it was. */
+static const char *report_failed(uint32_t rank, const message_step_done_t *m)
+{
+    LOG(ERROR, "GROUP-STEP-FAILED rank=%u epoch=%llx step=%llu status=%s detail=\"%.*s\"", rank,
+        (unsigned long long)m->epoch, (unsigned long long)m->seq,
+        m->status < STATUS_COUNT ? status_name((status_t)m->status) : "unknown",
+        (int)m->detail.count, m->detail.data);
+    return "a rank could not do a step";
+}
+
+static const char *report_chain(uint32_t rank, const group_step_t *step,
+                                const message_step_done_t *m)
+{
+    LOG(ERROR, "GROUP-CHAIN-DIFFERS rank=%u epoch=%llx step=%llu expected=%016llx found=%016llx",
+        rank, (unsigned long long)m->epoch, (unsigned long long)m->seq,
+        (unsigned long long)step->parent, (unsigned long long)m->parent);
+    return "a rank's chain of steps is another one";
+}
+
+/* Result: both digests, and the item if the ranks differ in one only. Which of the two is right,
+ * nobody knows. */
+static const char *report_diverged(const group_t *group, uint32_t rank, const group_step_t *step,
+                                   const message_step_done_t *m)
+{
+    const verdict_t found = {m->result, m->weighted};
+    uint32_t item = verdict_item(step->verdict, found, step->item_count);
+    char where[128] = "item=several";
+
+    if (item != VERDICT_SEVERAL) {
+        const group_item_t *at = &group_items(group, step)[item];
+
+        snprintf(where, sizeof(where),
+                 "item=%u request=%016llx attempt=%u slot=%u position=%u count=%u", item,
+                 (unsigned long long)at->request, at->attempt_number, at->slot, at->position,
+                 at->count);
+    }
+    LOG(ERROR,
+        "GROUP-DIVERGED rank=%u epoch=%llx step=%llu %s of=%u found=%016llx call=%u against "
+        "rank=%u expected=%016llx call=%u",
+        rank, (unsigned long long)m->epoch, (unsigned long long)m->seq, where, step->item_count,
+        (unsigned long long)m->result, m->call, step->first_rank,
+        (unsigned long long)step->verdict.sum, step->first_call);
+    PROBE(step_diverged, m->epoch, m->seq, rank, item, step->verdict.sum, m->result);
+    return "the ranks' results differ";
+}
+
 const char *group_step_done(group_t *group, const envelope_t *envelope)
 {
     const message_step_done_t *m = envelope->body;
@@ -517,25 +585,19 @@ const char *group_step_done(group_t *group, const envelope_t *envelope)
     if (m->seq <= group->done_seq || m->seq > group->seq)
         return "a rank answered a step that was not sent";
     step = &group->steps[m->seq % STEPS_IN_FLIGHT_MAX];
-    if (m->status != STATUS_OK) {
-        LOG(ERROR, "GROUP-STEP-FAILED rank=%u seq=%llu status=%s detail=\"%.*s\"", index,
-            (unsigned long long)m->seq,
-            m->status < STATUS_COUNT ? status_name((status_t)m->status) : "unknown",
-            (int)m->detail.count, m->detail.data);
-        return "a rank could not do a step";
-    }
+    if (m->status != STATUS_OK)
+        return report_failed(index, m);
     if (m->parent != step->parent)
-        return "a rank's chain of steps is another one";
+        return report_chain(index, step, m);
     if (step->done & UINT64_C(1) << index)
         return "a rank answered a step twice";
-    if (step->done == 0)
-        step->result = m->result;
-    if (m->result != step->result) {
-        LOG(ERROR, "GROUP-DIVERGED rank=%u seq=%llu expected=%016llx found=%016llx", index,
-            (unsigned long long)m->seq, (unsigned long long)step->result,
-            (unsigned long long)m->result);
-        return "the ranks' results differ";
+    if (step->done == 0) {
+        step->verdict = (verdict_t){m->result, m->weighted};
+        step->first_rank = index;
+        step->first_call = m->call;
     }
+    if (m->result != step->verdict.sum || m->weighted != step->verdict.weighted)
+        return report_diverged(group, index, step, m);
     if (index == 0) {
         if (!result_is_sane(group, step, m))
             return "the result does not fit the step";
@@ -548,13 +610,12 @@ const char *group_step_done(group_t *group, const envelope_t *envelope)
 
 const group_step_t *group_complete(const group_t *group)
 {
-    uint64_t all = group->rank_count == 64 ? UINT64_MAX : (UINT64_C(1) << group->rank_count) - 1;
     const group_step_t *step;
 
     if (group->in_flight == 0)
         return NULL;
     step = group_step(group, 0);
-    return step->done == all ? step : NULL;
+    return step->done == all_ranks(group) ? step : NULL;
 }
 
 void group_retire(group_t *group)

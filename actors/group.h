@@ -56,6 +56,8 @@ typedef struct {
 
 /* An item of a step in flight, as its leader needs it again when the step is done. */
 typedef struct {
+    uint64_t request; /* this and the next: for reports */
+    uint32_t attempt_number;
     uint32_t attempt; /* the leader's index */
     uint32_t slot;
     uint32_t position;
@@ -78,8 +80,10 @@ typedef struct {
 typedef struct {
     uint64_t seq;
     uint64_t parent;
-    uint64_t result; /* of the first rank that answered */
-    uint64_t done;   /* ranks, as bits */
+    verdict_t verdict;   /* of the first rank that answered */
+    uint32_t first_rank; /* who that was */
+    uint32_t first_call;
+    uint64_t done; /* ranks, as bits */
     uint32_t item_count;
     uint32_t token_count;
     uint32_t closed_count;

@@ -12,6 +12,7 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -102,9 +103,12 @@ void collective_unlink(const char *name)
 
 void collective_step(collective_t *c, uint64_t epoch, uint64_t seq)
 {
+    collective_place_t *place = &c->segment->places[c->rank];
+
     c->epoch = epoch;
     c->seq = seq;
-    atomic_store_explicit(&c->segment->places[c->rank].seq, seq, memory_order_relaxed);
+    atomic_store_explicit(&place->epoch, epoch, memory_order_relaxed);
+    atomic_store_explicit(&place->seq, seq, memory_order_relaxed);
 }
 
 void collective_layer(collective_t *c, uint32_t layer)
@@ -112,6 +116,54 @@ void collective_layer(collective_t *c, uint32_t layer)
     c->layer = layer;
     atomic_store_explicit(&c->segment->places[c->rank].layer, layer, memory_order_relaxed);
 }
+
+/* ---- looking on ------------------------------------------------------------------------------ */
+
+uint32_t collective_world(const collective_segment_t *segment)
+{
+    return (uint32_t)(atomic_load(&segment->shape) >> 48);
+}
+
+status_t collective_look(const char *name, const collective_segment_t **segment)
+{
+    int file = shm_open(name, O_RDONLY | O_CLOEXEC, 0);
+    struct stat info;
+    void *memory = MAP_FAILED;
+
+    if (file < 0)
+        return FAIL(STATUS_NOT_FOUND, "no shared memory %s", name);
+    if (fstat(file, &info) == 0 && info.st_size >= (off_t)sizeof(collective_segment_t))
+        memory = mmap(NULL, sizeof(collective_segment_t), PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    if (memory == MAP_FAILED)
+        return FAIL(STATUS_MISMATCH, "shared memory %s is no segment of collectives", name);
+    *segment = memory;
+    if (collective_world(*segment) <= RANKS_MAX)
+        return STATUS_OK;
+    collective_look_end(*segment);
+    return FAIL(STATUS_MISMATCH, "segment %s says that it is for %u ranks", name,
+                collective_world(*segment));
+}
+
+void collective_look_end(const collective_segment_t *segment)
+{
+    munmap((void *)(uintptr_t)segment, sizeof(*segment));
+}
+
+uint64_t collective_missing(const collective_segment_t *segment, uint32_t rank)
+{
+    unsigned posted = atomic_load(&segment->places[rank].posted);
+    uint64_t missing = 0;
+
+    if (atomic_load(&segment->places[rank].entered) == posted)
+        return 0;
+    for (uint32_t r = 0; r < collective_world(segment); r++)
+        if ((int32_t)(atomic_load(&segment->places[r].posted) - posted) < 0)
+            missing |= UINT64_C(1) << r;
+    return missing;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 static void wake_all(collective_segment_t *segment)
 {
@@ -133,12 +185,21 @@ bool collective_broken(const collective_t *c)
     return atomic_load(&c->segment->broken) != 0;
 }
 
+/* Says who was missing: after a deadline, that is the one to look at. */
 static status_t fail_broken(const collective_t *c)
 {
+    uint64_t missing = collective_missing(c->segment, c->rank);
+    char ranks[128] = " nobody";
+    size_t used = 0;
+
+    for (uint32_t r = 0; r < c->world && used + 4 < sizeof(ranks); r++)
+        if (missing >> r & 1)
+            used += (size_t)snprintf(ranks + used, sizeof(ranks) - used, " %u", r);
     return FAIL(STATUS_BROKEN,
-                "the group was broken by %u; rank %u was in call %u of step %llu, layer %u",
+                "the group was broken by %u; rank %u was in call %u of step %llu, layer %u, site "
+                "%u, and missed%s",
                 atomic_load(&c->segment->broken) - 1, c->rank, c->call, (unsigned long long)c->seq,
-                c->layer);
+                c->layer, c->site, ranks);
 }
 
 static void relax(void)
@@ -175,16 +236,16 @@ static status_t compare_calls(collective_t *c)
     for (uint32_t r = 0; r < c->world; r++) {
         const collective_call_t *other = &c->segment->places[r].calls[c->call % COLLECTIVE_BUFFERS];
         if (other->epoch == mine->epoch && other->seq == mine->seq && other->layer == mine->layer &&
-            other->bytes == mine->bytes)
+            other->site == mine->site && other->bytes == mine->bytes)
             continue;
         collective_break(c->segment, c->rank);
         return FAIL(STATUS_MISMATCH,
-                    "call %u: rank %u is in epoch %llu step %llu layer %u with %llu bytes, rank %u "
-                    "in epoch %llu step %llu "
-                    "layer %u with %llu bytes",
+                    "call %u: rank %u is in epoch %llx step %llu layer %u site %u with %llu bytes, "
+                    "rank %u in epoch %llx step %llu layer %u site %u with %llu bytes",
                     c->call, c->rank, (unsigned long long)mine->epoch,
-                    (unsigned long long)mine->seq, mine->layer, (unsigned long long)mine->bytes, r,
-                    (unsigned long long)other->epoch, (unsigned long long)other->seq, other->layer,
+                    (unsigned long long)mine->seq, mine->layer, mine->site,
+                    (unsigned long long)mine->bytes, r, (unsigned long long)other->epoch,
+                    (unsigned long long)other->seq, other->layer, other->site,
                     (unsigned long long)other->bytes);
     }
     return STATUS_OK;
@@ -202,8 +263,8 @@ static status_t enter(collective_t *c, uint64_t agreed, const void *mine, size_t
         return fail_broken(c);
     memcpy(buffer_of(c, c->rank, c->call), mine, mine_bytes);
     place->calls[c->call % COLLECTIVE_BUFFERS] =
-        (collective_call_t){c->epoch, c->seq, c->layer, c->call, agreed};
-    atomic_store_explicit(&place->call, c->call, memory_order_relaxed);
+        (collective_call_t){c->epoch, c->seq, c->layer, c->site, c->call, agreed};
+    atomic_store_explicit(&place->site, c->site, memory_order_relaxed);
     atomic_store(&place->posted, c->call);
     if (atomic_fetch_add(&s->arrived, 1) + 1 == c->call * c->world) {
         atomic_fetch_add(&s->open, 1);
@@ -228,11 +289,12 @@ static uint32_t rows_at_once(const collective_t *c, uint32_t rows, size_t width)
     return fit < rows ? (uint32_t)fit : rows;
 }
 
-status_t collective_gather(collective_t *c, const float *mine, uint32_t rows,
+status_t collective_gather(collective_t *c, uint32_t site, const float *mine, uint32_t rows,
                            const uint32_t *offsets, float *all, size_t all_stride)
 {
     uint32_t widest = 0, own = offsets[c->rank + 1] - offsets[c->rank], count;
 
+    c->site = site;
     for (uint32_t r = 0; r < c->world; r++)
         widest = offsets[r + 1] - offsets[r] > widest ? offsets[r + 1] - offsets[r] : widest;
     for (uint32_t row = 0; row < rows; row += count) {
@@ -251,11 +313,13 @@ status_t collective_gather(collective_t *c, const float *mine, uint32_t rows,
     return STATUS_OK;
 }
 
-status_t collective_pick(collective_t *c, const float *mine, uint32_t rows, uint32_t columns,
-                         const uint8_t *owners, uint32_t first, uint32_t count, float *out)
+status_t collective_pick(collective_t *c, uint32_t site, const float *mine, uint32_t rows,
+                         uint32_t columns, const uint8_t *owners, uint32_t first, uint32_t count,
+                         float *out)
 {
     uint32_t part;
 
+    c->site = site;
     for (uint32_t row = 0; row < rows; row += part) {
         part = rows_at_once(c, rows - row, columns);
         TRY(enter(c, (uint64_t)part * columns * sizeof(float), mine + (size_t)row * columns,

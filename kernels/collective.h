@@ -8,8 +8,8 @@
  * all calls return STATUS_BROKEN, now and for ever. A new epoch has a new segment.
  *
  * A zeroed segment is a valid one, so whoever comes first creates it and nobody initialises it.
- * Each rank's place also shows where it is (epoch, seq, layer, call), for those who look for the
- * one that hangs.
+ * Each rank's place also shows where it is (epoch, seq, layer, site, calls posted, entered and
+ * left): collective_look maps it read-only for those who look for the one that hangs.
  */
 #ifndef KERNELS_COLLECTIVE_H
 #define KERNELS_COLLECTIVE_H
@@ -29,6 +29,7 @@ typedef struct {
     uint64_t epoch;
     uint64_t seq;
     uint32_t layer;
+    uint32_t site; /* which of the layer's calls; its caller has the names */
     uint32_t call; /* counts the calls of this segment from 1 */
     uint64_t bytes;
 } collective_call_t;
@@ -39,9 +40,10 @@ typedef struct {
     atomic_uint entered;
     atomic_uint left;
     collective_call_t calls[COLLECTIVE_BUFFERS];
-    _Atomic uint64_t seq; /* progress, for observers */
+    _Atomic uint64_t epoch; /* where it is, for observers; layer and site of call `posted` */
+    _Atomic uint64_t seq;
     _Atomic uint32_t layer;
-    _Atomic uint32_t call;
+    _Atomic uint32_t site;
 } collective_place_t;
 
 /* The segment; buffers follow, COLLECTIVE_BUFFERS of `capacity` bytes for each rank. */
@@ -65,6 +67,7 @@ typedef struct {
     uint64_t epoch; /* as the calls say */
     uint64_t seq;
     uint32_t layer;
+    uint32_t site;
     uint32_t call;
 } collective_t;
 
@@ -87,15 +90,24 @@ void collective_layer(collective_t *c, uint32_t layer);
 
 /* all[row][offsets[r] .. offsets[r + 1]) = rank r's mine[row][..], for every rank. Floats; mine is
  * dense. BROKEN, or MISMATCH with both calls in words. */
-MUST_USE status_t collective_gather(collective_t *c, const float *mine, uint32_t rows,
-                                    const uint32_t *offsets, float *all, size_t all_stride);
+MUST_USE status_t collective_gather(collective_t *c, uint32_t site, const float *mine,
+                                    uint32_t rows, const uint32_t *offsets, float *all,
+                                    size_t all_stride);
 /* out[row] = columns [first, first + count) of row `row` of the rank owners[row]; out is dense. */
-MUST_USE status_t collective_pick(collective_t *c, const float *mine, uint32_t rows,
+MUST_USE status_t collective_pick(collective_t *c, uint32_t site, const float *mine, uint32_t rows,
                                   uint32_t columns, const uint8_t *owners, uint32_t first,
                                   uint32_t count, float *out);
 
 /* Releases every waiter. Any thread or process, at any time. */
 void collective_break(collective_segment_t *segment, uint32_t who);
 bool collective_broken(const collective_t *c);
+
+/* The segment of a running group, read-only and without its buffers; NOT_FOUND or MISMATCH. */
+MUST_USE status_t collective_look(const char *name, const collective_segment_t **segment);
+void collective_look_end(const collective_segment_t *segment);
+/* Ranks of a segment; 0 before the first one came. */
+uint32_t collective_world(const collective_segment_t *segment);
+/* Whom `rank` waits for now, as bits: those that have not posted the call that it has. */
+uint64_t collective_missing(const collective_segment_t *segment, uint32_t rank);
 
 #endif

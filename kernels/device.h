@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/verdict.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 
@@ -101,7 +102,8 @@ typedef struct {
 
 /* Filled by `step`; arrays belong to the device and are valid until its next step. */
 typedef struct {
-    uint64_t result_digest; /* of tokens and closed units, in order */
+    verdict_t verdict; /* of all that every rank of the group must have alike */
+    uint32_t call;     /* the last collective call; 0: none in this epoch */
     const device_token_t *tokens;
     uint32_t token_count;
     const device_closed_t *closed;

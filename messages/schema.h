@@ -378,10 +378,12 @@
     F(r, u64, seq, 0, "which")                                                                                         \
     F(r, u8, status, 0, "status_t as a number")                                                                        \
     F(r, u64, parent, 0, "the rank's own chain up to seq - 1")                                                         \
-    F(r, u64, result, 0, "digest of tokens and closed units")                                                          \
+    F(r, u64, result, 0, "digest of tokens, closed units and what each item left behind")                              \
     I(r, step_token, tokens, SLOTS_MAX, "rank 0 only; the others vouch by result")                                     \
     I(r, closed, closed, CLOSED_MAX, "rank 0 only")                                                                    \
-    F(r, text, detail, REASON_BYTES_MAX, "what failed")
+    F(r, text, detail, REASON_BYTES_MAX, "what failed")                                                                \
+    F(r, u64, weighted, 0, "the second word of the verdict (kernels/verdict.h): finds the item in which ranks differ") \
+    F(r, u32, call, 0, "the rank's last collective call in this epoch")
 
 #define POOLS_FIELDS(F, R, I, r)                                                                                       \
     F(r, u64, epoch, 0, "of the prefill group; 0: none now")                                                           \

@@ -316,46 +316,49 @@ static status_t draw_token(device_cpu_t *self, uint32_t index, const device_item
     memcpy(token->top_tokens, choice.top_tokens, sizeof(token->top_tokens));
     memcpy(token->top_logprobs, choice.top_logprobs, sizeof(token->top_logprobs));
     self->drawn_count++;
+    verdict_add(&self->verdict, index, VERDICT_TOKEN, item->slot, choice.token);
     slot->last = choice.token;
     slot->carries = true;
     return STATUS_OK;
 }
 
-static status_t close_unit(device_cpu_t *self, unit_t unit, uint64_t digest)
+static status_t close_unit(device_cpu_t *self, uint32_t index, unit_t unit, uint64_t digest)
 {
     if (self->closed_count == CLOSED_MAX)
         return FAIL(STATUS_TOO_LARGE, "a step closes more than %d units", CLOSED_MAX);
     self->closed[self->closed_count++] = (device_closed_t){unit.kind, unit.number, digest};
+    verdict_add(&self->verdict, index, VERDICT_UNIT, (uint64_t)unit.kind << 32 | unit.number,
+                digest);
     return STATUS_OK;
 }
 
-static status_t close_whole(device_cpu_t *self, unit_t unit)
+static status_t close_whole(device_cpu_t *self, uint32_t index, unit_t unit)
 {
-    return close_unit(self, unit,
+    return close_unit(self, index, unit,
                       digest_unit(&self->geometry, &self->pool.layout, self->pool.units, unit));
 }
 
 /* Pages that this run filled, each with the border kept at its end; with `tail` what is open. */
-static status_t close_units(device_cpu_t *self, const device_item_t *item)
+static status_t close_units(device_cpu_t *self, uint32_t index, const device_item_t *item)
 {
     const device_cpu_slot_t *slot = &self->slots[item->slot];
     uint32_t end = item->position + item->count, open = end % PAGE_TOKENS;
 
     for (uint32_t i = item->position / PAGE_TOKENS; i < end / PAGE_TOKENS; i++) {
-        TRY(close_whole(self, unit_page(page_at(slot->pages[i]))));
+        TRY(close_whole(self, index, unit_page(page_at(slot->pages[i]))));
         for (uint32_t b = 0; b < item->border_count; b++)
             if (item->border_pages[b] == i)
-                TRY(close_whole(self, unit_border(border_at(item->border_targets[b]))));
+                TRY(close_whole(self, index, unit_border(border_at(item->border_targets[b]))));
     }
     if (!item->tail)
         return STATUS_OK;
     if (open) {
         page_t page = page_at(slot->pages[end / PAGE_TOKENS]);
         TRY(close_unit(
-            self, unit_page(page),
+            self, index, unit_page(page),
             digest_page_open(&self->geometry, &self->pool.layout, self->pool.units, page, open)));
     }
-    return close_whole(self, unit_slot(slot_at(item->slot)));
+    return close_whole(self, index, unit_slot(slot_at(item->slot)));
 }
 
 /* -- the batch -------------------------------------------------------------------------------- */
@@ -372,13 +375,16 @@ static status_t run_batch(device_cpu_t *self, const device_step_t *step)
     TRY(forward_step(self->forward, &cache, self->batch, self->batch_count, self->logits, NULL));
     for (uint32_t i = 0; i < self->batch_count; i++) {
         const forward_item_t *run = &self->batch[i];
-        const device_item_t *item = &step->items[self->batch_items[i]];
+        uint32_t index = self->batch_items[i];
+        const device_item_t *item = &step->items[index];
         self->slots[run->slot].pending = false;
+        verdict_add(&self->verdict, index, VERDICT_STATE, run->position,
+                    forward_digest(self->forward, i));
         if (run->position + run->count < item->position + item->count)
             continue; /* the rest of a long run follows */
-        TRY(close_units(self, item));
+        TRY(close_units(self, index, item));
         if (item->sample)
-            TRY(draw_token(self, self->batch_items[i], item,
+            TRY(draw_token(self, index, item,
                            self->logits + (size_t)row * self->model.vocabulary));
         row += run->logit_count;
     }
@@ -493,22 +499,12 @@ static status_t run_item(device_cpu_t *self, const device_step_t *step, uint32_t
     return FAIL(STATUS_INVALID, "item kind %d", (int)item->kind);
 }
 
-static uint64_t result_digest(const device_cpu_t *self, uint64_t seq)
-{
-    uint64_t digest = random_mix(seq);
-
-    for (uint32_t i = 0; i < self->drawn_count; i++)
-        digest = random_mix(digest ^ ((uint64_t)self->drawn[i].slot << 32 | self->drawn[i].token));
-    for (uint32_t i = 0; i < self->closed_count; i++)
-        digest = random_mix(digest + self->closed[i].index) ^ self->closed[i].digest;
-    return digest;
-}
-
 static status_t device_cpu_step(device_t *device, const device_step_t *step,
                                 device_result_t *result)
 {
     device_cpu_t *self = (device_cpu_t *)device;
 
+    self->verdict = verdict_begin(step->seq);
     self->drawn_count = 0;
     self->closed_count = 0;
     self->batch_count = 0;
@@ -525,7 +521,8 @@ static status_t device_cpu_step(device_t *device, const device_step_t *step,
     for (uint32_t i = 0; i < step->item_count; i++)
         TRY(run_item(self, step, i));
     TRY(run_batch(self, step));
-    *result = (device_result_t){.result_digest = result_digest(self, step->seq),
+    *result = (device_result_t){.verdict = self->verdict,
+                                .call = self->config.world > 1 ? self->collective.call : 0,
                                 .tokens = self->drawn,
                                 .token_count = self->drawn_count,
                                 .closed = self->closed,

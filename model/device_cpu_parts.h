@@ -81,6 +81,7 @@ typedef struct {
     device_token_t *drawn;
     device_closed_t *closed;
     uint32_t drawn_count, closed_count;
+    verdict_t verdict;
 
     struct {
         uint32_t peer;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache/digest.h"
 #include "model/forward_parts.h"
 
 enum { GEMM_PARALLEL_MIN = 1 << 18, ROWS_PARALLEL_MIN = 32 };
@@ -423,12 +424,24 @@ float *forward_part(forward_t *f, float *all)
     return f->options.world == 1 ? all : f->r.part;
 }
 
-status_t forward_gather(forward_t *f, const forward_cut_t *cut, uint32_t rows, const float *part,
-                        float *all)
+status_t forward_gather(forward_t *f, forward_site_id_t site, const forward_cut_t *cut,
+                        uint32_t rows, const float *part, float *all)
 {
     if (f->options.world == 1)
         return STATUS_OK;
-    return collective_gather(f->collective, part, rows, cut->at, all, cut->at[f->options.world]);
+    return collective_gather(f->collective, site, part, rows, cut->at, all,
+                             cut->at[f->options.world]);
+}
+
+const char *forward_site_name(uint32_t site)
+{
+    static const char *const names[] = {
+#define SITE_NAME(site, name) name,
+        FORWARD_SITE_TABLE(SITE_NAME)
+#undef SITE_NAME
+    };
+
+    return site < COUNT_OF(names) ? names[site] : "unknown";
 }
 
 /* -- the layers
@@ -543,7 +556,7 @@ static status_t run_head(forward_t *f, const forward_layer_t *layer, bool draft,
     for (uint32_t m = 0; m < wanted; m++) { /* one by one: a row of logits is wide, rows are few */
         forward_gemm(f, &f->head, 1, r->u + (size_t)m * c->hidden, c->hidden, r->head_part,
                      vocabulary);
-        TRY(forward_gather(f, &f->vocabulary_cut, 1, r->head_part,
+        TRY(forward_gather(f, SITE_LOGITS, &f->vocabulary_cut, 1, r->head_part,
                            logits + (size_t)m * c->vocabulary));
     }
     return STATUS_OK;
@@ -609,6 +622,16 @@ status_t forward_step(forward_t *f, const forward_cache_t *cache, const forward_
         TRY(run_layer(f, &f->layers[i]));
     keep_streams(f, streams);
     return run_head(f, &f->layers[f->weights->layer_count - 1], false, logits);
+}
+
+uint64_t forward_digest(const forward_t *f, uint32_t item)
+{
+    const size_t wide = (size_t)f->config->streams * f->config->hidden * sizeof(float);
+    const forward_item_t *run = &f->r.items[item];
+
+    ASSERT(item < f->r.item_count);
+    return digest_bytes((const char *)f->r.x + f->r.item_rows[item] * wide, run->count * wide,
+                        run->position * wide / sizeof(uint64_t));
 }
 
 status_t forward_draft(forward_t *f, uint32_t block, const forward_cache_t *cache,

@@ -46,6 +46,27 @@ typedef struct {
     const uint32_t *border_targets;
 } forward_item_t;
 
+/* The collectives of a layer, for reports. The router needs none. */
+#define FORWARD_SITE_TABLE(S)                                                                      \
+    S(ATTENTION_GROUPS, "attention groups")                                                        \
+    S(ATTENTION_OUTPUT, "attention output")                                                        \
+    S(INDEX_QUERIES, "index queries")                                                              \
+    S(INDEX_WEIGHTS, "index weights")                                                              \
+    S(INDEX_BEST, "best index entries")                                                            \
+    S(EXPERTS, "experts' answers")                                                                 \
+    S(SHARED_EXPERT, "shared expert")                                                              \
+    S(MOE_OUTPUT, "moe output")                                                                    \
+    S(LOGITS, "logits")
+
+typedef enum {
+#define SITE_ENUM(site, name) SITE_##site,
+    FORWARD_SITE_TABLE(SITE_ENUM)
+#undef SITE_ENUM
+} forward_site_id_t;
+
+/* "unknown" for a number that is none. */
+const char *forward_site_name(uint32_t site);
+
 /* For golden tests and `run --trace`: intermediates by the names of tests/golden/numbers/README.md.
  * Rank 0 sees what it computes: all of it in a world of 1. */
 typedef enum { TRACE_F32, TRACE_I32, TRACE_U8 } forward_trace_kind_t;
@@ -92,6 +113,9 @@ uint64_t forward_collective_capacity(const model_config_t *config,
 MUST_USE status_t forward_step(forward_t *forward, const forward_cache_t *cache,
                                const forward_item_t *items, uint32_t item_count, float *logits,
                                float *streams);
+/* Of the streams that an item of the last forward_step left behind: every rank carries all of them
+ * itself, so ranks that differ in anything that they compute alike differ here in the same step. */
+uint64_t forward_digest(const forward_t *f, uint32_t item);
 /* A drafting block on rows (streams of position p, token of position p + 1): predicts p + 2.
  * next_streams may be NULL or the same as streams; it feeds a chained draft. */
 MUST_USE status_t forward_draft(forward_t *forward, uint32_t block, const forward_cache_t *cache,

@@ -259,11 +259,11 @@ static status_t project_out(forward_t *f, const forward_layer_t *layer)
     for (uint32_t g = 0; g < f->groups; g++)
         forward_gemm(f, &layer->wo_a[g], rows, f->r.core + (size_t)g * group_width, width,
                      z + (size_t)g * c->output_rank, z_width);
-    TRY(forward_gather(f, &f->group_cut, rows, z, f->r.z));
+    TRY(forward_gather(f, SITE_ATTENTION_GROUPS, &f->group_cut, rows, z, f->r.z));
     y = forward_part(f, f->r.y);
     forward_gemm(f, &layer->wo_b, rows, f->r.z, (size_t)c->output_groups * c->output_rank, y,
                  f->hidden_cut.at[rank + 1] - f->hidden_cut.at[rank]);
-    return forward_gather(f, &f->hidden_cut, rows, y, f->r.y);
+    return forward_gather(f, SITE_ATTENTION_OUTPUT, &f->hidden_cut, rows, y, f->r.y);
 }
 
 status_t forward_attention(forward_t *f, const forward_layer_t *layer)

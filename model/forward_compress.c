@@ -39,13 +39,13 @@ static status_t index_queries(forward_t *f, const forward_layer_t *layer)
                          f->r.turns_compressed, q});
     for (size_t i = 0; i < (size_t)rows * f->index_heads; i++)
         row_round_query(&f->index_form, q + i * c->index_dim);
-    TRY(forward_gather(f, &f->index_cut, rows, q, f->r.index_q));
+    TRY(forward_gather(f, SITE_INDEX_QUERIES, &f->index_cut, rows, q, f->r.index_q));
 
     w = forward_part(f, f->r.index_w);
     forward_gemm(f, &layer->index_weights, rows, f->r.u, c->hidden, w, f->index_heads);
     for (size_t i = 0; i < (size_t)rows * f->index_heads; i++)
         w[i] = w[i] * factor;
-    return forward_gather(f, &f->index_head_cut, rows, w, f->r.index_w);
+    return forward_gather(f, SITE_INDEX_WEIGHTS, &f->index_head_cut, rows, w, f->r.index_w);
 }
 
 status_t forward_compress_inputs(forward_t *f, const forward_layer_t *layer)
@@ -313,7 +313,7 @@ static status_t select_item(forward_t *f, const forward_layer_t *layer, const fo
     float *mine = f->r.best + (size_t)first_row * topk * 2, *all = mine;
     if (world > 1) {
         all = f->r.best + (size_t)f->options.rows_max * topk * 2;
-        TRY(forward_gather(f, &f->best_cut, item->count, mine, all));
+        TRY(forward_gather(f, SITE_INDEX_BEST, &f->best_cut, item->count, mine, all));
     }
     for (uint32_t i = 0; i < item->count; i++) {
         uint32_t m = first_row + i, seen = (f->r.positions[m] + 1) / 4;

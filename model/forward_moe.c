@@ -89,7 +89,7 @@ static status_t run_shared(forward_t *f, const forward_layer_t *layer)
     float *z = forward_part(f, f->r.shared_z);
 
     activate(f, &layer->shared, rows, f->r.u, z);
-    TRY(forward_gather(f, &f->width_cut, rows, z, f->r.shared_z));
+    TRY(forward_gather(f, SITE_SHARED_EXPERT, &f->width_cut, rows, z, f->r.shared_z));
     forward_gemm(f, &layer->shared.w2, rows, f->r.shared_z, width, f->r.shared_y,
                  f->hidden_cut.at[rank + 1] - f->hidden_cut.at[rank]);
     return STATUS_OK;
@@ -109,12 +109,12 @@ status_t forward_moe(forward_t *f, const forward_layer_t *layer)
     if (f->options.world > 1) {
         for (uint32_t i = 0; i < rows * k; i++)
             f->r.owners[i] = (uint8_t)(f->r.chosen[i] / f->experts);
-        TRY(collective_pick(f->collective, f->r.answers, rows * k, f->config->hidden, f->r.owners,
-                            first, count, f->r.answers_part));
+        TRY(collective_pick(f->collective, SITE_EXPERTS, f->r.answers, rows * k,
+                            f->config->hidden, f->r.owners, first, count, f->r.answers_part));
         answers = f->r.answers_part;
     }
     y = forward_part(f, f->r.y);
     f->o->moe_combine(
         &(moe_combine_t){rows, count, k, f->r.weights, answers, f->r.shared_y, count, y});
-    return forward_gather(f, &f->hidden_cut, rows, y, f->r.y);
+    return forward_gather(f, SITE_MOE_OUTPUT, &f->hidden_cut, rows, y, f->r.y);
 }

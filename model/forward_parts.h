@@ -160,8 +160,8 @@ void forward_norm(const forward_t *f, uint32_t rows, uint32_t count, const float
 typedef void forward_rows_work_t(forward_t *f, const void *context, uint32_t first, uint32_t count);
 void forward_by_rows(forward_t *f, uint32_t rows, forward_rows_work_t *work, const void *context);
 /* All ranks' columns of `part` (dense, this rank's) side by side in `all`. */
-MUST_USE status_t forward_gather(forward_t *f, const forward_cut_t *cut, uint32_t rows,
-                                 const float *part, float *all);
+MUST_USE status_t forward_gather(forward_t *f, forward_site_id_t site, const forward_cut_t *cut,
+                                 uint32_t rows, const float *part, float *all);
 /* Where to compute a part that forward_gather will complete: in place if there is nobody to gather
  * from. */
 float *forward_part(forward_t *f, float *all);

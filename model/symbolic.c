@@ -68,6 +68,8 @@ typedef struct {
     device_closed_t *closed;
     uint32_t token_count;
     uint32_t closed_count;
+    uint32_t item; /* of the step, that runs now */
+    verdict_t verdict;
 } symbolic_t;
 
 /* ---- prefix hashes and words -------------------------------------------------------------------
@@ -467,6 +469,8 @@ static status_t close_unit(symbolic_t *self, device_unit_t unit, uint32_t index,
         return FAIL(STATUS_TOO_LARGE, "a step closes more than %d units", CLOSED_MAX);
     self->closed[self->closed_count++] =
         (device_closed_t){.unit = unit, .index = index, .digest = unit_digest(words)};
+    verdict_add(&self->verdict, self->item, VERDICT_UNIT, (uint64_t)unit << 32 | index,
+                unit_digest(words));
     return STATUS_OK;
 }
 
@@ -516,19 +520,19 @@ static status_t run_load(symbolic_t *self, const device_item_t *item)
     return read_history(self, item->slot, item->position, &hash);
 }
 
-static void draw_token(symbolic_t *self, uint32_t item_index, const device_item_t *item,
-                       uint64_t hash)
+static void draw_token(symbolic_t *self, const device_item_t *item, uint64_t hash)
 {
     block_table_t *slot = &self->slots[item->slot];
     device_token_t *token = &self->tokens[self->token_count++];
     memset(token, 0, sizeof *token);
-    token->item = item_index;
+    token->item = self->item;
     token->slot = item->slot;
     token->token = draw(&self->setup, hash, slot->seed, slot->temperature);
     if (self->mistakes > 0) {
         self->mistakes--;
         token->token = (token->token + 1) % self->setup.vocabulary;
     }
+    verdict_add(&self->verdict, self->item, VERDICT_TOKEN, item->slot, token->token);
     slot->last_token = token->token;
     slot->drawn = true;
     if (slot->logprobs == 0)
@@ -568,7 +572,7 @@ static status_t run_page(symbolic_t *self, const device_item_t *item, uint32_t p
     return close_unit(self, UNIT_BORDER, border, position, hash, true);
 }
 
-static status_t run_tokens(symbolic_t *self, uint32_t index, const device_item_t *item)
+static status_t run_tokens(symbolic_t *self, const device_item_t *item)
 {
     block_table_t *slot = &self->slots[item->slot];
     if (item->count == 0 || item->count > UINT32_MAX - item->position)
@@ -599,13 +603,14 @@ static status_t run_tokens(symbolic_t *self, uint32_t index, const device_item_t
             start = hash;
     }
     TRY(close_unit(self, UNIT_SLOT, item->slot, end, hash, item->tail));
+    verdict_add(&self->verdict, self->item, VERDICT_STATE, end, hash);
     slot->drawn = false;
     if (item->sample)
-        draw_token(self, index, item, hash);
+        draw_token(self, item, hash);
     return STATUS_OK;
 }
 
-static status_t run_item(symbolic_t *self, uint32_t index, const device_item_t *item)
+static status_t run_item(symbolic_t *self, const device_item_t *item)
 {
     if (item->slot >= self->config.slot_count)
         return FAIL(STATUS_INVALID, "slot %u of %u", item->slot, self->config.slot_count);
@@ -619,7 +624,7 @@ static status_t run_item(symbolic_t *self, uint32_t index, const device_item_t *
     case DEVICE_LOAD:
         return run_load(self, item);
     case DEVICE_RUN:
-        return run_tokens(self, index, item);
+        return run_tokens(self, item);
     case DEVICE_CLOSE:
         self->slots[item->slot].open = false;
         return STATUS_OK;
@@ -632,21 +637,17 @@ static status_t symbolic_step(device_t *device, const device_step_t *step, devic
     symbolic_t *self = (symbolic_t *)device;
     self->token_count = 0;
     self->closed_count = 0;
+    self->verdict = verdict_begin(step->seq);
     if (step->epoch != self->epoch)
         return FAIL(STATUS_STALE, "step of epoch %llx, device is in %llx",
                     (unsigned long long)step->epoch, (unsigned long long)self->epoch);
     for (uint32_t i = 0; i < step->item_count; i++) {
         if (__atomic_load_n(&self->broken, __ATOMIC_ACQUIRE) > step->epoch)
             return FAIL(STATUS_BROKEN, "epoch %llx is broken", (unsigned long long)step->epoch);
-        TRY(run_item(self, i, &step->items[i]));
+        self->item = i;
+        TRY(run_item(self, &step->items[i]));
     }
-    uint64_t digest = random_mix(step->seq);
-    for (uint32_t i = 0; i < self->token_count; i++)
-        digest =
-            random_mix(digest ^ (((uint64_t)self->tokens[i].slot << 32) | self->tokens[i].token));
-    for (uint32_t i = 0; i < self->closed_count; i++)
-        digest = random_mix(digest + self->closed[i].index) ^ self->closed[i].digest;
-    *result = (device_result_t){.result_digest = digest,
+    *result = (device_result_t){.verdict = self->verdict,
                                 .tokens = self->tokens,
                                 .token_count = self->token_count,
                                 .closed = self->closed,

@@ -117,7 +117,9 @@ void convert_done(const message_step_t *message, status_t status, const device_r
     if (status != STATUS_OK)
         return;
     ASSERT(result->token_count <= SLOTS_MAX && result->closed_count <= CLOSED_MAX);
-    done->result = result->result_digest;
+    done->result = result->verdict.sum;
+    done->weighted = result->verdict.weighted;
+    done->call = result->call;
     for (uint32_t i = 0; with_tokens && i < result->token_count; i++)
         convert_token(&result->tokens[i], &room->tokens[i]);
     for (uint32_t i = 0; with_tokens && i < result->closed_count; i++)

@@ -390,13 +390,14 @@ static status_t on_device_quiesced(void *arg, const envelope_t *envelope, outbox
     return STATUS_OK;
 }
 
+/* With the text of the FAIL just before. */
 static void push_step_refused(rank_t *self, const message_step_t *m, status_t status,
-                              const char *detail, outbox_t *outbox)
+                              outbox_t *outbox)
 {
     message_step_done_t done = {.epoch = m->epoch, .seq = m->seq, .status = (uint8_t)status};
 
     done.parent = self->chain;
-    done.detail = (text_view_t){detail, (uint32_t)strlen(detail)};
+    done.detail = (text_view_t){trail_text(), (uint32_t)strnlen(trail_text(), REASON_BYTES_MAX)};
     outbox_push(outbox, self->leader, MESSAGE_step_done, &done);
 }
 
@@ -416,8 +417,12 @@ static status_t on_step(void *arg, const envelope_t *envelope, outbox_t *outbox)
     else if (self->seq - self->done_seq == STEPS_IN_FLIGHT_MAX)
         refusal = "more STEPs than may be in flight";
     if (refusal) {
-        push_step_refused(self, m, STATUS_MISMATCH, refusal, outbox);
-        return FAIL(STATUS_MISMATCH, "STEP %llu: %s", (unsigned long long)m->seq, refusal);
+        (void)FAIL(STATUS_MISMATCH,
+                   "%s: step %llu with parent %016llx came behind step %llu with chain %016llx",
+                   refusal, (unsigned long long)m->seq, (unsigned long long)m->parent,
+                   (unsigned long long)self->seq, (unsigned long long)self->chain);
+        push_step_refused(self, m, STATUS_MISMATCH, outbox);
+        return STATUS_MISMATCH;
     }
     self->steps[m->seq % STEPS_IN_FLIGHT_MAX] = (step_t){m->seq, self->chain};
     self->chain = step_chain(self->chain, m);
@@ -438,6 +443,13 @@ static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *ou
     self->done_chain = done.seq == self->seq
                            ? self->chain
                            : self->steps[(done.seq + 1) % STEPS_IN_FLIGHT_MAX].parent;
+    /* Here, since the leader forgets an epoch that it has left: who was first to break the group
+     * may be the last whom it hears. */
+    if (done.status != STATUS_OK && done.detail.count > 0)
+        LOG(WARN, "RANK-STEP-FAILED epoch=%llx step=%llu status=%s detail=\"%.*s\"",
+            (unsigned long long)done.epoch, (unsigned long long)done.seq,
+            done.status < STATUS_COUNT ? status_name((status_t)done.status) : "unknown",
+            (int)done.detail.count, done.detail.data);
     if (done.epoch != self->epoch || !outbox_is_up(outbox, self->leader))
         return STATUS_OK; /* nobody waits for it any more */
     done.parent = step->parent;

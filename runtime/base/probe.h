@@ -33,6 +33,7 @@
     P(stream_gap,      "peer received first", "a frame came ahead of its turn")                    \
     P(step_sent,       "epoch seq items", "a leader gave out a step")                              \
     P(step_done,       "epoch seq status", "a rank ended a step")                                  \
+    P(step_diverged,   "epoch seq rank item expected found", "ranks differ in a step's outcome")   \
     P(copy_path,       "pool op layout granularity entries page", "bytes of a unit were moved")    \
     P(copy_refused,    "unit index reason", "a copy was stale or corrupt and was dropped")         \
     P(prefix_match,    "tokens_prompt tokens_cached", "a prompt was looked up in the prefix cache")

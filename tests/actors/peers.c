@@ -202,19 +202,21 @@ static void send_step_done(peers_t *peers, const peers_answer_t *answer)
 {
     static record_step_token_t tokens[SLOTS_MAX];
     static record_closed_t closed[64];
-    message_step_done_t done = {.epoch = peers->epoch, .seq = answer->number, .result = 77};
+    message_step_done_t done = {.epoch = peers->epoch, .seq = answer->number, .call = 12};
     const message_step_t *step = &peers->steps[answer->number % STEPS_IN_FLIGHT_MAX];
     uint32_t rank = answer->from - peers->scene->id - 1u;
-    uint32_t token_count = 0, closed_count = 0;
+    uint32_t token_count = 0, closed_count = 0, last = 0;
+    verdict_t verdict = verdict_begin(answer->number);
 
     done.parent = step->parent;
-    done.result += peers->differs && rank + 1 == peers->tp;
     for (uint32_t i = 0; i < step->items.count; i++) {
         const record_step_item_t *item = &step->items.data[i];
         uint32_t end = item->position + item->count;
 
         if (item->kind != DEVICE_RUN)
             continue;
+        verdict_add(&verdict, i, VERDICT_STATE, item->slot, end);
+        last = i;
         if (item->sample)
             tokens[token_count++] = (record_step_token_t){
                 .slot = item->slot, .item = i, .token = {.token = PEERS_TOKEN + end}};
@@ -225,6 +227,10 @@ static void send_step_done(peers_t *peers, const peers_answer_t *answer)
     done.tokens.count = token_count;
     done.closed.data = closed;
     done.closed.count = closed_count;
+    if (peers->differs && rank + 1 == peers->tp)
+        verdict_add(&verdict, last, VERDICT_TOKEN, 0, 0);
+    done.result = verdict.sum;
+    done.weighted = verdict.weighted;
     send(peers, answer->from, MESSAGE_step_done, &done);
 }
 

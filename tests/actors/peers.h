@@ -42,7 +42,7 @@ typedef struct {
     uint64_t decode_open;
     bool busy_once;  /* decode answers the first RESERVE with BUSY */
     bool fails;      /* the hand-over fails */
-    bool differs;    /* the last rank's results differ */
+    bool differs;    /* the last rank draws one token more in each step */
     bool silent;     /* ranks do not answer STEP and REFORM */
     uint32_t tokens; /* that the gateway got */
     uint32_t last_token;

@@ -4,10 +4,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "actors/roster.h"
+#include "runtime/base/log.h"
 #include "topology/internal.h"
 
 static void set_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, uint16_t tp)
@@ -122,4 +125,25 @@ void scene_expect_nothing(scene_t *scene)
 
     if (capture_next(scene->capture, &push))
         fail_msg("%s went to actor %u unexpectedly", message_table.rows[push.id].name, push.to);
+}
+
+static int log_file = -1;
+
+void scene_log_start(void)
+{
+    log_file = memfd_create("log", MFD_CLOEXEC);
+    assert_true(log_file >= 0);
+    log_open(log_file, "");
+}
+
+const char *scene_log_end(void)
+{
+    static char text[1 << 16];
+    ssize_t used = pread(log_file, text, sizeof(text) - 1, 0);
+
+    assert_true(used >= 0);
+    text[used] = '\0';
+    log_open(STDERR_FILENO, "");
+    close(log_file);
+    return text;
 }

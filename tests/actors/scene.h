@@ -39,4 +39,9 @@ const void *scene_take(scene_t *scene, actor_id_t to, uint16_t id);
 /* Fails the test if anything was pushed that nobody took. */
 void scene_expect_nothing(scene_t *scene);
 
+/* From here on, lines of the log are kept instead of shown; at the end they are returned, valid
+ * until the next start. */
+void scene_log_start(void);
+const char *scene_log_end(void);
+
 #endif

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -199,12 +200,20 @@ static void test_ranks_that_differ_reform_and_the_attempt_is_a_suspect(void **st
 {
     peers_t *peers = *state;
     uint64_t epoch = peers->epoch;
+    const char *said;
 
     request(peers, PEERS_REQUEST, 5);
     peers->differs = true;
+    scene_log_start();
     peers_run(peers);
+    said = scene_log_end();
     assert_int_equal(peers->epoch, epoch + 1);
     assert_int_equal(peers->tokens, 0); /* nothing of that step was published */
+    /* T14: who, where, and both digests, in one line. The first step opens the slot, then runs. */
+    assert_non_null(strstr(said, "GROUP-DIVERGED rank=1 "));
+    assert_non_null(strstr(said, " step=1 item=1 request=0000000000000009 attempt=1 slot="));
+    assert_non_null(strstr(said, " of=2 found="));
+    assert_non_null(strstr(said, " call=12 against rank=0 expected="));
     assert_int_equal(peers->end.reason, END_LOST);
     assert_int_equal(peers->end.suspect, 1);
     assert_int_equal(peers->end.charge, 0);
@@ -232,6 +241,7 @@ static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_kil
 {
     peers_t *peers = *state;
     uint64_t epoch = peers->epoch;
+    const char *said;
 
     request(peers, PEERS_REQUEST, 5);
     peers->silent = true;
@@ -239,9 +249,14 @@ static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_kil
     scene_tick(peers->scene, GROUP_STALL_MS);
     peers_listen(peers);
     assert_int_equal(peers->epoch, epoch);
+    scene_log_start();
     scene_tick(peers->scene, GROUP_STALL_MS + 1);
+    said = scene_log_end();
     peers_listen(peers);
     assert_int_equal(peers->epoch, epoch + 1);
+    /* T10: the deadline names who is missing */
+    assert_non_null(strstr(said, "GROUP-STALLED epoch="));
+    assert_non_null(strstr(said, " step=1 after_ms=60000 answered=0 missing=3"));
     assert_int_equal(peers->end.reason, END_LOST);
     assert_int_equal(peers->fences, 0); /* a rank may still be in it */
     scene_tick(peers->scene, GROUP_STALL_MS + 2 + GROUP_QUIESCE_MS);

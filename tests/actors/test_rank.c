@@ -138,14 +138,19 @@ static void test_steps_reach_the_device_and_their_answers_carry_the_chain(void *
 static void test_a_step_out_of_order_or_of_another_chain_never_reaches_the_device(void **state)
 {
     const message_step_done_t *done;
+    char detail[REASON_BYTES_MAX + 1];
 
     (void)state;
     step(EPOCH, 2, 0);
     done = scene_take(scene, leader(), MESSAGE_step_done);
     assert_int_equal(done->status, STATUS_MISMATCH);
-    step(EPOCH, 1, 12);
+    assert_memory_equal(done->detail.data, "STEPs must follow", 17);
+    step(EPOCH, 1, 12); /* T5: a plan that another one went into; both digests are named */
     done = scene_take(scene, leader(), MESSAGE_step_done);
     assert_int_equal(done->status, STATUS_MISMATCH);
+    snprintf(detail, sizeof(detail), "%.*s", (int)done->detail.count, done->detail.data);
+    assert_string_equal(detail, "the parent is not this rank's chain: step 1 with parent "
+                                "000000000000000c came behind step 0 with chain 0000000000000000");
     step(EPOCH - 1, 1, 0);
     step(EPOCH + 1, 1, 0);
     scene_expect_nothing(scene);

@@ -22,7 +22,7 @@ ENDPOINT = re.compile(r"https?://[\w.\[\]:-]+:\d+")
 
 
 def await_true(condition, what):
-    """Looks until `condition()` is true, and returns that: counted looks end early on a fast machine."""
+    """Looks until `condition()` is true and returns that; counted looks end early when fast."""
     end = time.monotonic() + WAIT_SECONDS
     while True:
         result = condition()

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ static int exchange_rounds(collective_t *c, uint32_t rounds)
         for (uint32_t i = 0; i < ROWS * width; i++)
             mine[i] = value_of(rank, round, i / (width ? width : 1),
                                offsets[rank] + i % (width ? width : 1));
-        if (collective_gather(c, mine, ROWS, offsets, all[0], COLUMNS) != STATUS_OK)
+        if (collective_gather(c, 1, mine, ROWS, offsets, all[0], COLUMNS) != STATUS_OK)
             return 2;
         for (uint32_t r = 0; r < WORLD; r++)
             for (uint32_t row = 0; row < ROWS; row++)
@@ -59,7 +60,7 @@ static int exchange_rounds(collective_t *c, uint32_t rounds)
             mine[i] = value_of(rank, round, i / COLUMNS, i % COLUMNS);
         for (uint32_t row = 0; row < ROWS; row++)
             owners[row] = (uint8_t)((row * 3 + round) % WORLD);
-        if (collective_pick(c, mine, ROWS, COLUMNS, owners, rank, 2, all[0]) != STATUS_OK)
+        if (collective_pick(c, 2, mine, ROWS, COLUMNS, owners, rank, 2, all[0]) != STATUS_OK)
             return 4;
         for (uint32_t row = 0; row < ROWS; row++)
             for (uint32_t i = 0; i < 2; i++)
@@ -103,7 +104,7 @@ static void test_eight_processes_see_each_others_slices(void **state)
     munmap(memory, collective_bytes(WORLD, CAPACITY));
 }
 
-/* One rank is killed; an observer sets `broken`; all others leave, and say so. */
+/* T15: one rank is killed; an observer sets `broken`; all others leave, and say so. */
 static void test_a_dead_rank_leaves_no_waiter(void **state)
 {
     collective_segment_t *memory = shared_memory(collective_bytes(WORLD, CAPACITY));
@@ -130,13 +131,103 @@ static void *gather_once(void *argument)
     static const uint32_t offsets[3] = {0, 1, 2};
     collective_t *c = argument;
     float mine[4] = {0}, all[8];
-    status_t status = collective_gather(c, mine, c->rank ? 4 : 2, offsets, all, 2);
+    status_t status = collective_gather(c, 1, mine, c->rank ? 4 : 2, offsets, all, 2);
 
     if (status == STATUS_MISMATCH) /* the text names both calls */
         return strstr(trail_text(), "32 bytes") && strstr(trail_text(), "16 bytes") ? c : NULL;
     return status == STATUS_BROKEN ? c : NULL;
 }
 
+static void *gather_elsewhere(void *argument)
+{
+    static const uint32_t offsets[3] = {0, 1, 2};
+    collective_t *c = argument;
+    float mine[1] = {0}, all[2];
+    status_t status;
+
+    collective_step(c, 5, 42);
+    collective_layer(c, 3 + c->rank);
+    status = collective_gather(c, 6 + c->rank, mine, 1, offsets, all, 2);
+    if (status == STATUS_MISMATCH)
+        return strstr(trail_text(), "step 42 layer 3 site 6 ") &&
+                       strstr(trail_text(), "step 42 layer 4 site 7 ")
+                   ? c
+                   : NULL;
+    return status == STATUS_BROKEN ? c : NULL;
+}
+
+/* T14: one rank is a layer further, with as many bytes. Nothing is taken over from it. */
+static void test_ranks_in_different_layers_are_told_apart(void **state)
+{
+    void *memory = shared_memory(collective_bytes(2, CAPACITY)), *result;
+    collective_t ranks[2];
+    pthread_t thread;
+
+    (void)state;
+    for (uint32_t r = 0; r < 2; r++)
+        assert_int_equal(collective_init(&ranks[r], memory, r, 2, CAPACITY), STATUS_OK);
+    assert_int_equal(pthread_create(&thread, NULL, gather_elsewhere, &ranks[1]), 0);
+    assert_non_null(gather_elsewhere(&ranks[0]));
+    assert_int_equal(pthread_join(thread, &result), 0);
+    assert_non_null(result);
+    assert_true(collective_broken(&ranks[0]));
+    munmap(memory, collective_bytes(2, CAPACITY));
+}
+
+static void *gather_alone(void *argument)
+{
+    static const uint32_t offsets[4] = {0, 1, 2, 3};
+    float mine[1] = {0}, all[3];
+
+    if (collective_gather(argument, 6, mine, 1, offsets, all, 3) != STATUS_BROKEN)
+        return NULL;
+    return strstr(trail_text(), "in call 1 of step 42, layer 3, site 6, and missed 1") ? argument
+                                                                                      : NULL;
+}
+
+/* T10, T15: two of three wait. Who looks on from outside sees for whom, and so do they when told to
+ * leave. */
+static void test_who_waits_for_whom_shows_from_outside(void **state)
+{
+    const collective_segment_t *seen;
+    collective_t ranks[3];
+    pthread_t threads[3];
+    char name[64];
+    void *result;
+
+    (void)state;
+    snprintf(name, sizeof(name), "/lockstep-test-%d-look", (int)getpid());
+    assert_int_equal(collective_look(name, &seen), STATUS_NOT_FOUND);
+    for (uint32_t r = 0; r < 3; r++)
+        assert_int_equal(collective_open(&ranks[r], name, r, 3, CAPACITY), STATUS_OK);
+    assert_int_equal(collective_look(name, &seen), STATUS_OK);
+    assert_int_equal(collective_world(seen), 3);
+    for (uint32_t r = 0; r < 3; r += 2) {
+        collective_step(&ranks[r], 5, 42);
+        collective_layer(&ranks[r], 3);
+        assert_int_equal(pthread_create(&threads[r], NULL, gather_alone, &ranks[r]), 0);
+    }
+    while (atomic_load(&seen->places[0].posted) != 1 || atomic_load(&seen->places[2].posted) != 1)
+        (void)sched_yield();
+    assert_int_equal(collective_missing(seen, 0), 1 << 1);
+    assert_int_equal(collective_missing(seen, 1), 0); /* it waits for nobody */
+    assert_int_equal(collective_missing(seen, 2), 1 << 1);
+    assert_int_equal(atomic_load(&seen->places[2].seq), 42);
+    assert_int_equal(atomic_load(&seen->places[2].layer), 3);
+    assert_int_equal(atomic_load(&seen->places[2].site), 6);
+    assert_int_equal(atomic_load(&seen->places[2].entered), 0);
+    collective_break(ranks[1].segment, 1);
+    for (uint32_t r = 0; r < 3; r += 2) {
+        assert_int_equal(pthread_join(threads[r], &result), 0);
+        assert_non_null(result);
+    }
+    collective_look_end(seen);
+    for (uint32_t r = 0; r < 3; r++)
+        collective_close(&ranks[r]);
+    collective_unlink(name);
+}
+
+/* T3: sizes differ. */
 static void test_ranks_that_disagree_are_told_apart(void **state)
 {
     void *memory = shared_memory(collective_bytes(2, CAPACITY)), *result;
@@ -202,6 +293,8 @@ int main(void)
         cmocka_unit_test(test_eight_processes_see_each_others_slices),
         cmocka_unit_test(test_a_dead_rank_leaves_no_waiter),
         cmocka_unit_test(test_ranks_that_disagree_are_told_apart),
+        cmocka_unit_test(test_ranks_in_different_layers_are_told_apart),
+        cmocka_unit_test(test_who_waits_for_whom_shows_from_outside),
         cmocka_unit_test(test_a_segment_has_one_shape),
         cmocka_unit_test(test_a_team_does_every_part_once),
     };

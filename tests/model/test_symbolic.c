@@ -268,14 +268,14 @@ static void test_a_mistake_changes_the_result_digest(void **state)
     device_result_t right;
     device_result_t wrong;
     prefill(a, 1, some_pages, PROMPT, &right);
-    uint64_t digest = right.result_digest;
+    uint64_t digest = right.verdict.sum;
     prefill(b, 1, some_pages, PROMPT, &wrong);
-    assert_int_equal(digest, wrong.result_digest);
+    assert_int_equal(digest, wrong.verdict.sum);
     symbolic_ops.close(b);
     b = device_new(world, "/b");
     symbolic_mistake(b, 1);
     prefill(b, 1, some_pages, PROMPT, &wrong);
-    assert_int_not_equal(digest, wrong.result_digest);
+    assert_int_not_equal(digest, wrong.verdict.sum);
     symbolic_ops.close(a);
     symbolic_ops.close(b);
     symbolic_world_close(world);
