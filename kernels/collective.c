@@ -8,13 +8,12 @@
 #include "kernels/collective.h"
 
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "kernels/futex.h"
 
 enum { POLLS = 4000 };
 
@@ -165,11 +164,6 @@ uint64_t collective_missing(const collective_segment_t *segment, uint32_t rank)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void wake_all(collective_segment_t *segment)
-{
-    syscall(SYS_futex, &segment->open, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 void collective_break(collective_segment_t *segment, uint32_t who)
 {
     unsigned none = 0;
@@ -177,7 +171,7 @@ void collective_break(collective_segment_t *segment, uint32_t who)
     atomic_compare_exchange_strong(&segment->broken, &none, who + 1);
     atomic_fetch_add(&segment->open,
                      1); /* no sleeper may miss it: the word that it waits on changes */
-    wake_all(segment);
+    futex_wake(&segment->open, true);
 }
 
 bool collective_broken(const collective_t *c)
@@ -202,13 +196,6 @@ static status_t fail_broken(const collective_t *c)
                 c->layer, c->site, ranks);
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* Until all ranks have posted this call. */
 static status_t wait_open(collective_t *c)
 {
@@ -222,9 +209,9 @@ static status_t wait_open(collective_t *c)
         if ((int32_t)(open - c->call) >= 0)
             return STATUS_OK;
         if (polls++ < c->polls)
-            relax();
+            futex_relax();
         else
-            syscall(SYS_futex, &s->open, FUTEX_WAIT, open, NULL, NULL, 0);
+            futex_wait(&s->open, open, true);
     }
 }
 
@@ -268,7 +255,7 @@ static status_t enter(collective_t *c, uint64_t agreed, const void *mine, size_t
     atomic_store(&place->posted, c->call);
     if (atomic_fetch_add(&s->arrived, 1) + 1 == c->call * c->world) {
         atomic_fetch_add(&s->open, 1);
-        wake_all(s);
+        futex_wake(&s->open, true);
     }
     TRY(wait_open(c));
     atomic_store(&place->entered, c->call);

@@ -1,12 +1,11 @@
 #include "kernels/team.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "kernels/futex.h"
 
 enum { POLLS = 2000, PART_BITS = 24 }; /* polls: about as long as a futex call takes */
 
@@ -31,23 +30,6 @@ struct team {
     } members[TEAM_THREADS_MAX];
 };
 
-static void sleep_on(atomic_uint *word, unsigned value)
-{
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
-}
-
-static void wake(atomic_uint *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-static void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
-
 static void take_parts(team_t *team, uint32_t thread)
 {
     const uint64_t mask = (1u << PART_BITS) - 1;
@@ -59,7 +41,7 @@ static void take_parts(team_t *team, uint32_t thread)
             return;
         team->work(team->context, part, thread);
         if (atomic_fetch_add(&team->done, 1) + 1 == parts && atomic_load(&team->sleepers))
-            wake(&team->done);
+            futex_wake(&team->done, false);
     }
 }
 
@@ -69,11 +51,11 @@ static void wait_change(team_t *team, atomic_uint *word, unsigned value)
     for (uint32_t i = 0; i < team->polls; i++) {
         if (atomic_load(word) != value)
             return;
-        relax();
+        futex_relax();
     }
     atomic_fetch_add(&team->sleepers, 1);
     while (atomic_load(word) == value)
-        sleep_on(word, value);
+        futex_wait(word, value, false);
     atomic_fetch_sub(&team->sleepers, 1);
 }
 
@@ -123,7 +105,7 @@ void team_close(team_t *team)
         return;
     atomic_store(&team->closing, true);
     atomic_fetch_add(&team->round, 1);
-    wake(&team->round);
+    futex_wake(&team->round, false);
     for (uint32_t i = 1; i < team->threads; i++)
         pthread_join(team->handles[i], NULL);
     free(team);
@@ -148,7 +130,7 @@ void team_run(team_t *team, uint32_t parts, team_work_t *work, void *context)
     atomic_store(&team->ticket, (uint64_t)parts << PART_BITS);
     atomic_fetch_add(&team->round, 1);
     if (atomic_load(&team->sleepers))
-        wake(&team->round);
+        futex_wake(&team->round, false);
     take_parts(team, 0);
     for (unsigned done; (done = atomic_load(&team->done)) < parts;)
         wait_change(team, &team->done, done);

@@ -77,7 +77,9 @@ status_t convert_step(const message_step_t *message, convert_step_t *room, devic
     return STATUS_OK;
 }
 
-void convert_generations(device_t *device, const message_step_t *message)
+/* Sets the generation word of every unit that a step hands to a slot, before the step runs
+ * (amendment 7). */
+static void set_generations(device_t *device, const message_step_t *message)
 {
     for (uint32_t i = 0; i < message->items.count; i++) {
         const record_step_item_t *item = &message->items.data[i];
@@ -105,8 +107,9 @@ static void convert_token(const device_token_t *from, record_step_token_t *to)
     };
 }
 
-void convert_done(const message_step_t *message, status_t status, const device_result_t *result,
-                  bool with_tokens, convert_done_t *room, message_step_done_t *done)
+static void convert_done(const message_step_t *message, status_t status,
+                         const device_result_t *result, bool with_tokens, convert_done_t *room,
+                         message_step_done_t *done)
 {
     const char *detail = status == STATUS_OK ? "" : trail_text();
 
@@ -129,6 +132,25 @@ void convert_done(const message_step_t *message, status_t status, const device_r
     done->tokens.count = with_tokens ? result->token_count : 0;
     done->closed.data = room->closed;
     done->closed.count = with_tokens ? result->closed_count : 0;
+}
+
+void convert_run(device_t *device, const message_step_t *message, uint64_t wanted,
+                 bool with_tokens, convert_step_t *step_room, convert_done_t *done_room,
+                 message_step_done_t *done)
+{
+    device_step_t step;
+    device_result_t result = {0};
+    status_t status = STATUS_OK;
+
+    if (message->epoch < wanted)
+        status = FAIL(STATUS_BROKEN, "a newer epoch has begun");
+    if (status == STATUS_OK)
+        status = convert_step(message, step_room, &step);
+    if (status == STATUS_OK) {
+        set_generations(device, message);
+        status = device->ops->step(device, &step, &result);
+    }
+    convert_done(message, status, &result, with_tokens, done_room, done);
 }
 
 status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item)

@@ -3,6 +3,9 @@
  * The one place where messages/schema.h meets kernels/device.h; every driver of the device port
  * (threads of a process, the simulator) calls it. Views in what comes out borrow from what goes
  * in. No state, no allocation.
+ *
+ * Steps and copies run below convert_run and convert_copy and nowhere else. tools/check_pure.py
+ * walks all that they can reach: no clock, no queue, no free memory, no chance.
  */
 #ifndef ACTORS_RANK_CONVERT_H
 #define ACTORS_RANK_CONVERT_H
@@ -27,14 +30,12 @@ typedef struct {
 MUST_USE status_t convert_step(const message_step_t *message, convert_step_t *room,
                                device_step_t *step);
 
-/* Sets the generation word of every unit that a step hands to a slot, before the step runs
- * (amendment 7). */
-void convert_generations(device_t *device, const message_step_t *message);
-
-/* `parent` stays 0: the rank's actor holds the chain. `with_tokens`: rank 0; the others vouch by
- * the digest alone. */
-void convert_done(const message_step_t *message, status_t status, const device_result_t *result,
-                  bool with_tokens, convert_done_t *room, message_step_done_t *done);
+/* Runs one step and tells what came of it. `wanted`: the newest epoch there is; a step of an older
+ * one is BROKEN, unseen. `with_tokens`: rank 0; the others vouch by the verdict alone. `parent`
+ * stays 0: the rank's actor holds the chain. */
+void convert_run(device_t *device, const message_step_t *message, uint64_t wanted,
+                 bool with_tokens, convert_step_t *step_room, convert_done_t *done_room,
+                 message_step_done_t *done);
 
 /* One item of a copy. */
 MUST_USE status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item);

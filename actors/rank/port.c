@@ -69,20 +69,10 @@ static void load(port_state_t *self)
 
 static void run_step(port_state_t *self, const message_step_t *m)
 {
-    device_step_t step;
-    device_result_t result = {0};
     message_step_done_t done;
-    status_t status = STATUS_OK;
 
-    if (m->epoch < atomic_load(&self->wanted))
-        status = FAIL(STATUS_BROKEN, "a newer epoch has begun");
-    if (status == STATUS_OK)
-        status = convert_step(m, &self->step_room, &step);
-    if (status == STATUS_OK) {
-        convert_generations(self->device, m);
-        status = self->setup.ops->step(self->device, &step, &result);
-    }
-    convert_done(m, status, &result, self->setup.config.rank == 0, &self->done_room, &done);
+    convert_run(self->device, m, atomic_load(&self->wanted), self->setup.config.rank == 0,
+                &self->step_room, &self->done_room, &done);
     post(self, MESSAGE_step_done, &done);
 }
 

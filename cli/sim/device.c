@@ -266,22 +266,14 @@ static void step_end(sim_devices_t *self, actor_id_t id, rank_t *rank)
 {
     queued_step_t head = rank->queue[0];
     const message_step_t *message = unkeep(self, MESSAGE_step, head.bytes, head.size);
-    device_result_t result = {0};
     message_step_done_t done;
-    device_step_t step;
-    status_t status;
 
     trail_reset();
-    status = convert_step(message, &self->step_room, &step);
-    if (status == STATUS_OK) {
-        convert_generations(rank->device, message);
-        status = rank->device->ops->step(rank->device, &step, &result);
-    }
-    convert_done(message, status, &result, world_topology(self->world)->actors[id].rank == 0,
-                 &self->done_room, &done);
-    if (status == STATUS_OK)
+    convert_run(rank->device, message, 0, world_topology(self->world)->actors[id].rank == 0,
+                &self->step_room, &self->done_room, &done);
+    if (done.status == STATUS_OK)
         compare_results(self, id, &done);
-    else if (status != STATUS_BROKEN && status != STATUS_STALE)
+    else if (done.status != STATUS_BROKEN && done.status != STATUS_STALE)
         world_wrong_bytes(self->world, id, trail_text());
     post(self, id, MESSAGE_step_done, &done, 1);
     free(head.bytes);

@@ -1,7 +1,6 @@
 #include "kernels/indexer/indexer.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void indexer_score_ref(const indexer_score_t *p)
@@ -71,15 +70,32 @@ void indexer_best(indexer_rank_t *ranks, uint32_t count, uint32_t keep)
     }
 }
 
-static int compare_entries(const void *a, const void *b)
+/* Moves the root down to its place in a heap with the largest on top. */
+static void sift(uint32_t *heap, uint32_t root, uint32_t count)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
+    uint32_t value = heap[root], child;
+
+    for (; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && heap[child + 1] > heap[child])
+            child++;
+        if (heap[child] <= value)
+            break;
+        heap[root] = heap[child];
+    }
+    heap[root] = value;
 }
 
+/* Not qsort, which asks the machine for its memory before it chooses a way. */
 void indexer_entries(const indexer_rank_t *ranks, uint32_t count, uint32_t *entries)
 {
     for (uint32_t i = 0; i < count; i++)
         entries[i] = indexer_rank_entry(ranks[i]);
-    qsort(entries, count, sizeof(entries[0]), compare_entries);
+    for (uint32_t root = count / 2; root-- > 0;)
+        sift(entries, root, count);
+    for (uint32_t end = count; end-- > 1;) {
+        uint32_t largest = entries[0];
+        entries[0] = entries[end];
+        entries[end] = largest;
+        sift(entries, 0, end);
+    }
 }
