@@ -1,45 +1,52 @@
 /* sim.c - `lockstep sim`: runs simulated deployments and says whether anything was violated.
  *
- * Exit 0: no violation. Exit 1: a violation; the last line names it and its seed.
+ * A violation of a range of seeds is made small (shrink.h), written to a story file, and shown as the
+ * sequence of messages that led to it. Exit 0: no violation. Exit 1: a violation; a line that begins
+ * so names it and its seed.
  */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/sim/scenario.h"
+#include "cli/sim/apart.h"
+#include "cli/sim/jobs.h"
+#include "cli/sim/shrink.h"
 #include "runtime/base/log.h"
 
-enum { JOBS_MAX = 256 };
+enum { SHRINK_RUNS_MAX = 1500, SEQUENCE_LINES = 80 };
 
 typedef struct {
-    const char *file;
+    const char *file; /* topology */
+    const char *story;
+    const char *perfetto;
     uint64_t first;
     uint64_t last;
     uint32_t jobs;
     bool trace;
+    bool coverage;
+    bool shrink;
+    bool keep_going;
     plant_t plant;
 } options_t;
-
-/* What a job tells the parent, once per seed. */
-typedef struct {
-    uint64_t seed;
-    scenario_result_t result;
-} report_t;
 
 static int usage(const char *why, const char *what)
 {
     fprintf(stderr,
             "lockstep sim: %s%s\n"
-            "usage: lockstep sim [--topology FILE] (--seed N [--trace] | --seeds A..B [--jobs N]) "
-            "[--plant NAME]\n",
+            "usage: lockstep sim [--topology FILE] (--seed N | --seeds A..B [--jobs N] "
+            "[--keep-going])\n"
+            "       lockstep sim --story FILE\n"
+            "  --shrink         make the story of a violation small (of a range it is done anyway, "
+            "without --plant)\n"
+            "  --perfetto FILE  the run of one seed or story as a trace for ui.perfetto.dev\n"
+            "  --trace          every message of one run\n"
+            "  --coverage       what the run or runs never reached\n"
+            "  --plant NAME     puts a known fault back:\n",
             why, what);
-    fprintf(stderr, "plants:\n");
     for (uint32_t i = 0; i < PLANT_COUNT; i++)
-        fprintf(stderr, "  %-20s %s\n", plant_name((plant_t)i), plant_text((plant_t)i));
+        fprintf(stderr, "    %-20s %s\n", plant_name((plant_t)i), plant_text((plant_t)i));
     return EXIT_USAGE;
 }
 
@@ -54,137 +61,208 @@ static bool parse_number(const char *text, const char **end, uint64_t *number)
     return true;
 }
 
-static int parse(int argc, char **argv, options_t *options)
+static bool parse_seeds(const char *text, options_t *options)
 {
-    static const struct option long_options[] = {
-        {"topology", required_argument, NULL, 't'},
-        {"seed", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'r'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"plant", required_argument, NULL, 'p'},
-        {"trace", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
-    };
-    bool seeds_known = false;
+    const char *end;
+
+    return parse_number(text, &end, &options->first) && strncmp(end, "..", 2) == 0 &&
+           parse_number(end + 2, &end, &options->last) && !*end && options->last >= options->first;
+}
+
+/* NULL: taken. Else why not. */
+static const char *take_option(int option, const char *value, options_t *options)
+{
     const char *end;
     uint64_t number;
+
+    switch (option) {
+    case 't':
+        options->file = value;
+        return NULL;
+    case 's':
+        if (!parse_number(value, &end, &options->first) || *end)
+            return "a seed is a number, not ";
+        options->last = options->first;
+        return NULL;
+    case 'r':
+        return parse_seeds(value, options) ? NULL : "seeds are A..B, not ";
+    case 'j':
+        if (!parse_number(value, &end, &number) || *end || number < 1 || number > JOBS_MAX)
+            return "--jobs takes 1 to 256, not ";
+        options->jobs = (uint32_t)number;
+        return NULL;
+    case 'p':
+        return plant_parse(value, &options->plant) ? NULL : "there is no plant ";
+    case 'o':
+        options->story = value;
+        return NULL;
+    case 'f':
+        options->perfetto = value;
+        return NULL;
+    default:
+        return "unknown option";
+    }
+}
+
+static int parse(int argc, char **argv, options_t *options)
+{
+    int trace = 0, coverage = 0, shrink = 0, keep_going = 0;
+    const struct option long_options[] = {
+        {"topology", required_argument, NULL, 't'},  {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'r'},     {"jobs", required_argument, NULL, 'j'},
+        {"plant", required_argument, NULL, 'p'},     {"story", required_argument, NULL, 'o'},
+        {"perfetto", required_argument, NULL, 'f'},  {"trace", no_argument, &trace, 1},
+        {"coverage", no_argument, &coverage, 1},     {"shrink", no_argument, &shrink, 1},
+        {"keep-going", no_argument, &keep_going, 1}, {NULL, 0, NULL, 0},
+    };
+    bool known = false;
     int option;
 
     optind = 1;
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-        switch (option) {
-        case 't':
-            options->file = optarg;
-            break;
-        case 's':
-            if (!parse_number(optarg, &end, &options->first) || *end)
-                return usage("a seed is a number, not ", optarg);
-            options->last = options->first;
-            seeds_known = true;
-            break;
-        case 'r':
-            if (!parse_number(optarg, &end, &options->first) || strncmp(end, "..", 2) != 0 ||
-                !parse_number(end + 2, &end, &options->last) || *end ||
-                options->last < options->first)
-                return usage("seeds are A..B, not ", optarg);
-            seeds_known = true;
-            break;
-        case 'j':
-            if (!parse_number(optarg, &end, &number) || *end || number < 1 || number > JOBS_MAX)
-                return usage("--jobs takes 1 to 256, not ", optarg);
-            options->jobs = (uint32_t)number;
-            break;
-        case 'p':
-            if (!plant_parse(optarg, &options->plant))
-                return usage("there is no plant ", optarg);
-            break;
-        case 'v':
-            options->trace = true;
-            break;
-        default:
-            return usage("unknown option", "");
-        }
+        const char *why = option == 0 ? NULL : take_option(option, optarg, options);
+
+        if (why)
+            return usage(why, optarg ? optarg : "");
+        known = known || option == 's' || option == 'r' || option == 'o';
     }
+    options->trace = trace;
+    options->coverage = coverage;
+    options->shrink = shrink;
+    options->keep_going = keep_going;
     if (optind < argc)
         return usage("unexpected argument ", argv[optind]);
-    return seeds_known ? EXIT_OK : usage("which seed?", "");
+    return known ? EXIT_OK : usage("which seed?", "");
 }
 
-static void run_seed(const topology_t *topology, const options_t *options, uint64_t seed,
-                     report_t *report)
-{
-    scenario_t scenario = {topology, seed, options->plant, options->trace ? stdout : NULL};
+/* ---- one run --------------------------------------------------------------------------------- */
 
-    report->seed = seed;
-    scenario_run(&scenario, &report->result);
-}
-
-/* Job number `job` runs every jobs-th seed and writes a report for each. */
-static void run_job(const topology_t *topology, const options_t *options, uint32_t job, int out)
-{
-    report_t report;
-
-    memset(&report, 0, sizeof(report));
-    for (uint64_t seed = options->first + job; seed <= options->last; seed += options->jobs) {
-        run_seed(topology, options, seed, &report);
-        if (write(out, &report, sizeof(report)) != (ssize_t)sizeof(report) || !report.result.passed)
-            break;
-    }
-    _exit(0);
-}
-
+/* What the process of a run is to show of it when it has ended. */
 typedef struct {
-    uint64_t seeds;
-    uint64_t events;
-    uint64_t virtual_us;
-    uint64_t requests;
-    report_t failed; /* the lowest seed that failed; passed: none did */
-} total_t;
+    chronicle_t *chronicle;
+    const char *perfetto;
+    bool sequence;
+    const coverage_t *coverage;
+} showing_t;
 
-static void add(total_t *total, const report_t *report)
+static void show_run(void *context, const scenario_result_t *result)
 {
-    total->seeds++;
-    total->events += report->result.events;
-    total->virtual_us += report->result.virtual_us;
-    total->requests += report->result.requests;
-    if (!report->result.passed &&
-        (total->failed.result.passed || report->seed < total->failed.seed))
-        total->failed = *report;
+    const showing_t *showing = context;
+    FILE *out = showing->perfetto ? fopen(showing->perfetto, "w") : NULL;
+
+    if (showing->perfetto && !out)
+        fprintf(stderr, "lockstep sim: cannot write %s: %m\n", showing->perfetto);
+    if (out) {
+        chronicle_print_perfetto(showing->chronicle, out);
+        (void)fclose(out);
+    }
+    if (showing->coverage)
+        coverage_print(showing->coverage, stdout);
+    if (showing->sequence && !result->passed)
+        chronicle_print_sequence(showing->chronicle, result->violation, SEQUENCE_LINES, stdout);
 }
 
-/* A report is smaller than PIPE_BUF, so writes of several jobs do not mix. */
-_Static_assert(sizeof(report_t) < 4096, "reports are written whole");
-
-static void run_all(const topology_t *topology, const options_t *options, total_t *total)
+static void run_one(const options_t *options, const scenario_t *given, bool sequence,
+                    scenario_result_t *result)
 {
-    report_t report;
-    int ends[2];
+    static coverage_t coverage;
+    scenario_t scenario = *given;
+    showing_t showing = {.perfetto = options->perfetto, .sequence = sequence};
 
-    if (pipe(ends) != 0) {
-        perror("lockstep sim: pipe");
-        exit(EXIT_FAILED);
-    }
-    fflush(stdout);
-    for (uint32_t job = 0; job < options->jobs; job++)
-        if (fork() == 0)
-            run_job(topology, options, job, ends[1]);
-    close(ends[1]);
-    while (read(ends[0], &report, sizeof(report)) == (ssize_t)sizeof(report)) {
-        add(total, &report);
-        if (isatty(STDERR_FILENO) && total->seeds % 64 == 0)
-            fprintf(stderr, "\r%llu seeds", (unsigned long long)total->seeds);
-    }
-    close(ends[0]);
-    while (wait(NULL) > 0)
-        ;
+    if (sequence || options->perfetto)
+        scenario.chronicle = showing.chronicle = chronicle_open();
+    if (options->coverage)
+        showing.coverage = scenario.coverage = &coverage;
+    if (options->trace)
+        scenario.trace = stdout;
+    apart_run(&scenario, show_run, &showing, result);
+    chronicle_close(showing.chronicle);
 }
 
-static double seconds_since(const struct timespec *start)
-{
-    struct timespec now;
+/* ---- a violation ----------------------------------------------------------------------------- */
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
+/* Makes the story small, keeps it in a file, and shows how it comes to its violation. */
+static void explain(const options_t *options, const scenario_t *scenario, scenario_result_t *result)
+{
+    static story_t story;
+    options_t only = {0};
+    char path[64];
+    scenario_t smallest = *scenario;
+    shrink_counts_t counts;
+    FILE *out;
+
+    if (scenario->story)
+        story = *scenario->story;
+    else
+        story_draw(&story, scenario->seed, scenario->topology);
+    counts = shrink(scenario, &story, result, SHRINK_RUNS_MAX);
+    snprintf(path, sizeof(path), "lockstep-sim-%llu.story", (unsigned long long)story.seed);
+    out = fopen(path, "w");
+    if (out) {
+        story_print(&story, options->file, out);
+        (void)fclose(out);
+    }
+    printf("\nthe smallest story, after %u runs (%u changes kept):\n\n", counts.runs, counts.kept);
+    story_print(&story, options->file, stdout);
+    printf("\nhow it comes to that:\n\n");
+    smallest.story = &story;
+    run_one(&only, &smallest, true, result);
+    printf("\nagain: lockstep sim --story %s%s%s\n", path,
+           options->plant == PLANT_none ? "" : " --plant ",
+           options->plant == PLANT_none ? "" : plant_name(options->plant));
+}
+
+static int judge(const options_t *options, const scenario_t *scenario, scenario_result_t *result,
+                 bool explained)
+{
+    if (result->passed)
+        return EXIT_OK;
+    printf("VIOLATION seed %llu: %s\n", (unsigned long long)scenario->seed, result->violation);
+    if (explained)
+        explain(options, scenario, result);
+    return EXIT_FAILED;
+}
+
+static int run_single(const options_t *options, scenario_t *scenario)
+{
+    scenario_result_t result;
+
+    run_one(options, scenario, scenario->story && !options->shrink, &result);
+    printf("frame-trace digest %016llx\n", (unsigned long long)result.digest);
+    printf("1 seed, %u requests, %u faults, %llu events, %.1f virtual seconds\n", result.requests,
+           result.faults, (unsigned long long)result.events, (double)result.virtual_us * 1e-6);
+    return judge(options, scenario, &result, options->shrink);
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+static int run_many(const options_t *options, scenario_t *scenario)
+{
+    jobs_config_t config = {.topology = scenario->topology,
+                            .plant = options->plant,
+                            .first = options->first,
+                            .last = options->last,
+                            .jobs = options->jobs,
+                            .keep_going = options->keep_going,
+                            .coverage = options->coverage};
+    static jobs_total_t total;
+
+    jobs_run(&config, &total);
+    printf(
+        "%llu seeds, %llu requests, %llu faults, %llu events, %.2f virtual hours in %.1f minutes, "
+        "%.1f seeds/s/core on %u, %llu violations\n",
+        (unsigned long long)total.seeds, (unsigned long long)total.requests,
+        (unsigned long long)total.faults, (unsigned long long)total.events,
+        (double)total.virtual_us / 3.6e9, total.seconds / 60,
+        (double)total.seeds / total.seconds / options->jobs, options->jobs,
+        (unsigned long long)total.violations);
+    if (total.coverage)
+        coverage_print(total.coverage, stdout);
+    free(total.coverage);
+    if (total.violations == 0)
+        return EXIT_OK;
+    scenario->seed = total.failed_seed;
+    return judge(options, scenario, &total.failed, options->shrink || options->plant == PLANT_none);
 }
 
 /* Faults of code are in another binary, beside this one. Returns only if it cannot be executed. */
@@ -209,50 +287,55 @@ static int execute_planted(int argc, char **argv)
     return EXIT_FAILED;
 }
 
+/* 0, or an exit code. */
+static int load(options_t *options, story_t *story, topology_t *topology)
+{
+    static char file[PATH_BYTES_MAX];
+    static topology_errors_t errors;
+    char error[256];
+
+    if (options->story) {
+        FILE *in = fopen(options->story, "r");
+        bool read = in && story_read(in, story, file, error, sizeof(error));
+
+        if (!in)
+            snprintf(error, sizeof(error), "cannot be read: %m");
+        if (in)
+            (void)fclose(in);
+        if (!read) {
+            fprintf(stderr, "lockstep sim: %s: %s\n", options->story, error);
+            return EXIT_BAD_FILE;
+        }
+        options->file = file;
+        options->first = options->last = story->seed;
+    }
+    if (topology_load(options->file, topology, &errors) == STATUS_OK)
+        return EXIT_OK;
+    topology_errors_print(&errors, stderr);
+    return EXIT_BAD_FILE;
+}
+
 int command_sim(int argc, char **argv)
 {
     options_t options = {.file = "topology/examples/default.yaml", .jobs = 1};
     static topology_t topology;
-    static topology_errors_t errors;
-    total_t total = {.failed.result.passed = true};
-    struct timespec start;
+    static story_t story;
+    scenario_t scenario = {.topology = &topology};
     int code = parse(argc, argv, &options);
 
     if (code != EXIT_OK)
         return code;
     if (plant_is_code(options.plant) && !plant_is_built())
         return execute_planted(argc, argv);
-    if (topology_load(options.file, &topology, &errors) != STATUS_OK) {
-        topology_errors_print(&errors, stderr);
-        return EXIT_BAD_FILE;
-    }
+    code = load(&options, &story, &topology);
+    if (code != EXIT_OK)
+        return code;
     plant_set(options.plant);
     log_level_set(options.trace ? LOG_TRACE : LOG_ERROR);
-    clock_gettime(CLOCK_MONOTONIC, &start);
     world_keep_memory();
-    if (options.first == options.last) {
-        report_t report;
-
-        run_seed(&topology, &options, options.first, &report);
-        add(&total, &report);
-        printf("frame-trace digest %016llx\n", (unsigned long long)report.result.digest);
-    } else {
-        run_all(&topology, &options, &total);
-    }
-    printf("%llu seeds, %llu requests, %llu events, %.1f virtual seconds in %.1f seconds\n",
-           (unsigned long long)total.seeds, (unsigned long long)total.requests,
-           (unsigned long long)total.events, (double)total.virtual_us * 1e-6,
-           seconds_since(&start));
-    if (!total.failed.result.passed) {
-        printf("VIOLATION seed %llu: %s\n", (unsigned long long)total.failed.seed,
-               total.failed.result.violation);
-        return EXIT_FAILED;
-    }
-    if (total.seeds != options.last - options.first + 1) {
-        printf("VIOLATION a run ended without a report: %llu of %llu seeds reported\n",
-               (unsigned long long)total.seeds,
-               (unsigned long long)(options.last - options.first + 1));
-        return EXIT_FAILED;
-    }
-    return EXIT_OK;
+    scenario.seed = options.first;
+    scenario.plant = options.plant;
+    scenario.story = options.story ? &story : NULL;
+    return options.first == options.last ? run_single(&options, &scenario)
+                                         : run_many(&options, &scenario);
 }

@@ -135,6 +135,8 @@ static status_t by_actor(dispatch_t *dispatch, const envelope_t *envelope, outbo
     status_t status;
 
     ASSERT(state < type->table.state_count);
+    if (dispatch->met)
+        dispatch->met->actor[state][envelope->id]++;
     if (!cell->handler) {
         return refuse(dispatch, envelope, state, cell->reason);
     }
@@ -158,6 +160,8 @@ static status_t by_attempt(dispatch_t *dispatch, const envelope_t *envelope, con
     memcpy(&attempt, (const char *)named + sizeof(request), sizeof(attempt));
     state = type->attempt_state(dispatch->self, request, attempt);
     ASSERT(state < type->attempts.state_count);
+    if (dispatch->met)
+        dispatch->met->attempts[state][envelope->id]++;
     cell = &dispatch->attempts[state * dispatch->table->count + envelope->id];
     if (!cell->handler) {
         return refuse(dispatch, envelope, state, cell->reason);

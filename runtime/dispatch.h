@@ -20,6 +20,12 @@ typedef struct {
     const char *reason;
 } dispatch_cell_t;
 
+/* How often each pair of a type was dispatched: by the states of the actor, and of its attempts. */
+typedef struct {
+    uint32_t actor[ACTOR_STATES_MAX][MESSAGES_MAX];
+    uint32_t attempts[ACTOR_STATES_MAX][MESSAGES_MAX];
+} dispatch_met_t;
+
 /* Open: drivers embed one and show its counters. */
 typedef struct {
     const actor_type_t *type;
@@ -29,6 +35,7 @@ typedef struct {
     dispatch_cell_t *actor;    /* [state][message] */
     dispatch_cell_t *attempts; /* [state][message]; NULL if there are none */
     bool check;                /* run type->check after every message */
+    dispatch_met_t *met; /* counts what was met, of all lives that share it; NULL: nobody asks */
     uint64_t handled[MESSAGES_MAX];
     uint64_t refused[MESSAGES_MAX];
     const char *refused_why[MESSAGES_MAX]; /* the last reason */

@@ -43,8 +43,8 @@ struct node {
     node_room_t room;
     node_room_t own_room; /* if the driver gave none */
     arena_t arena;        /* of the message in hand */
-    void *memory;   /* of the dispatch tables and the actor's state */
-    peer_t *peers;  /* those of the roster in its order, then observers */
+    void *memory;         /* of the dispatch tables and the actor's state */
+    peer_t *peers;        /* those of the roster in its order, then observers */
     uint32_t peer_count;
     uint32_t peer_max;
     uint16_t *peer_of; /* by actor id of the roster; PEER_NONE: none */
@@ -652,6 +652,7 @@ static status_t open_parts(node_t *node)
     arena_init_zeroed(&arena, node->memory, bytes);
     TRY(dispatch_init(&node->dispatch, config->type, config->table, &node->birth, &arena));
     node->dispatch.check = config->check;
+    node->dispatch.met = config->met;
     return STATUS_OK;
 }
 

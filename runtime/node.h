@@ -55,9 +55,10 @@ typedef struct {
     stream_digests_t digests;
     const char *endpoint; /* put into HELLO for peers that do not know it; "" or NULL: none */
     node_driver_t driver;
-    uint64_t tick_us;   /* period of TICK, for its worth */
-    figures_t *figures; /* where to show them (shared memory), or NULL */
-    bool check;         /* run the type's check after every message */
+    uint64_t tick_us;        /* period of TICK, for its worth */
+    figures_t *figures;      /* where to show them (shared memory), or NULL */
+    bool check;              /* run the type's check after every message */
+    dispatch_met_t *met;     /* dispatch.h; NULL: nobody asks */
     const node_room_t *room; /* borrowed until close; NULL: the node has its own */
 } node_config_t;
 

@@ -61,8 +61,10 @@ typedef struct {
     incarnation_t incarnation;
     incarnation_t highest;
     bool stalled;
-    bool runs;        /* a RUN event is in the heap */
-    bool tick_missed; /* while stalled */
+    bool runs;            /* a RUN event is in the heap */
+    bool tick_missed;     /* while stalled */
+    uint32_t drawn;       /* from its chance, by the simulator */
+    uint32_t world_drawn; /* by the world */
     queue_t backlog;
 } place_t;
 
@@ -71,6 +73,7 @@ typedef struct {
     uint64_t last_us; /* arrival of the latest frame */
     uint64_t cut_until_us;
     uint32_t epoch; /* counts cuts: frames of an earlier one are lost */
+    uint32_t drawn; /* from its chance */
 } link_t;
 
 struct sim {
@@ -79,7 +82,6 @@ struct sim {
     uint64_t order;
     uint64_t events;
     uint64_t digest;
-    random_t network;
     random_t world;
     event_t *heap;
     uint32_t count;
@@ -165,6 +167,28 @@ static link_t *link_of(sim_t *sim, actor_id_t from, actor_id_t to)
     return &sim->links[from * sim->config.roster->count + to];
 }
 
+/* Each link and each actor has a chance of its own, so that what one does changes no draw of another:
+ * a story with a part taken out stays as it was in all that the part did not touch. */
+static uint64_t draw(const sim_t *sim, uint64_t whose, uint32_t *drawn, uint64_t bound)
+{
+    return random_at(sim->config.seed ^ random_mix(whose + 1), (*drawn)++) % bound;
+}
+
+static uint64_t draw_for_link(sim_t *sim, actor_id_t from, actor_id_t to, uint64_t bound)
+{
+    return draw(sim, (uint64_t)from << 16 | to, &link_of(sim, from, to)->drawn, bound);
+}
+
+static uint64_t draw_for_actor(sim_t *sim, place_t *place, uint64_t bound)
+{
+    return draw(sim, UINT64_C(1) << 32 | place->id, &place->drawn, bound);
+}
+
+uint64_t sim_draw(sim_t *sim, actor_id_t id, uint64_t bound)
+{
+    return draw(sim, UINT64_C(2) << 32 | id, &sim->places[id].world_drawn, bound);
+}
+
 static void note_frame(sim_t *sim, actor_id_t from, actor_id_t to, const uint8_t *bytes,
                        size_t size)
 {
@@ -187,7 +211,7 @@ static void send_frame(void *context, actor_id_t to, const uint8_t *bytes, size_
     sim_t *sim = place->sim;
     link_t *link = link_of(sim, place->id, to);
     uint64_t spread = sim->config.delay_us_max - sim->config.delay_us_min + 1;
-    uint64_t at = sim->now + sim->config.delay_us_min + random_below(&sim->network, spread);
+    uint64_t at = sim->now + sim->config.delay_us_min + draw_for_link(sim, place->id, to, spread);
 
     note_frame(sim, place->id, to, bytes, size);
     if (sim->now < link->cut_until_us)
@@ -243,7 +267,7 @@ static void want_run(sim_t *sim, place_t *place)
         return;
     }
     place->runs = true;
-    push(sim, (event_t){.at = sim->now + 1 + random_below(&sim->network, sim->config.handle_us_max),
+    push(sim, (event_t){.at = sim->now + 1 + draw_for_actor(sim, place, sim->config.handle_us_max),
                         .kind = EVENT_RUN,
                         .actor = place->id,
                         .incarnation = place->incarnation});
@@ -285,6 +309,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
                                              .pushed = sim->watch.pushed ? pushed : NULL},
                                   .tick_us = sim->config.tick_us,
                                   .room = &sim->room,
+                                  .met = place->fixed.met,
                                   .check = sim->config.check};
     status_t status;
 
@@ -300,7 +325,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
     }
     place->incarnation = incarnation;
     place->stalled = place->runs = place->tick_missed = false;
-    push(sim, (event_t){.at = sim->now + 1 + random_below(&sim->network, sim->config.tick_us),
+    push(sim, (event_t){.at = sim->now + 1 + draw_for_actor(sim, place, sim->config.tick_us),
                         .kind = EVENT_TICK,
                         .actor = place->id,
                         .incarnation = incarnation});
@@ -393,7 +418,7 @@ static void run(sim_t *sim, place_t *place)
         fputc('\n', sim->trace);
     }
     /* A batch ends when nothing waits, and sometimes before. */
-    if (!node_is_idle(place->node) && random_below(&sim->network, 4) == 0)
+    if (!node_is_idle(place->node) && draw_for_actor(sim, place, 4) == 0)
         node_flush(place->node);
     sim->inside = false;
     if (worked && last->from != ACTOR_NONE)
@@ -542,7 +567,6 @@ sim_t *sim_open(const sim_config_t *config)
     ASSERT(config->handle_us_max > 0 && config->tick_us > 0);
     ASSERT(sim != NULL);
     sim->config = *config;
-    random_init(&sim->network, random_at(config->seed, 1));
     random_init(&sim->world, random_at(config->seed, 2));
     sim->places = calloc(count, sizeof(*sim->places));
     sim->links = calloc((size_t)count * count, sizeof(*sim->links));

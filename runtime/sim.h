@@ -40,8 +40,9 @@ typedef struct {
     const struct topology *topology; /* for actor_birth_t */
     const void *setup;               /* for actor_birth_t */
     stream_digests_t digests;
-    sim_port_t *port; /* NULL: what it pushes to ports is dropped */
-    void *context;    /* of port */
+    dispatch_met_t *met; /* NULL: nobody asks what was met */
+    sim_port_t *port;    /* NULL: what it pushes to ports is dropped */
+    void *context;       /* of port */
 } sim_actor_t;
 
 /* After each event, before the next: what happened last. Oracles look at states here. */
@@ -128,6 +129,8 @@ uint64_t sim_digest(const sim_t *sim);
 uint64_t sim_event_count(const sim_t *sim);
 /* The world's own chance, apart from the network's: the same draws whatever the network does. */
 random_t *sim_random(sim_t *sim);
+/* Below `bound`, from a chance of this actor's own: the same draws whatever the others do. */
+uint64_t sim_draw(sim_t *sim, actor_id_t id, uint64_t bound);
 /* Prints every message as it is dispatched to `out`; NULL ends it. */
 void sim_trace_set(sim_t *sim, FILE *out);
 /* One line per actor: state, depth, streams; for a failed run. */

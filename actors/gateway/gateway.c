@@ -87,7 +87,7 @@ typedef struct {
     uint32_t request_max;
     uint32_t context_tokens;
     free_list_t free; /* requests, linked by next */
-    uint64_t counter;    /* of requests admitted */
+    uint64_t counter; /* of requests admitted */
     uint64_t now_ms;
     uint64_t wall_ms;
     uint64_t words_max;      /* of the store */
@@ -97,8 +97,8 @@ typedef struct {
     uint8_t drain_state;
     uint16_t actor_count;
     actor_id_t supervisors[ACTORS_MAX]; /* of each actor */
-    list_t queued;           /* by seniority */
-    list_t ready;            /* by seniority */
+    list_t queued;                      /* by seniority */
+    list_t ready;                       /* by seniority */
     gateway_counts_t counts;
     size_t by_request_offset; /* offsets from this struct; the block is relocatable */
     size_t by_client_offset;
@@ -757,6 +757,20 @@ static uint32_t attempt_count_of(const void *arg)
 const gateway_counts_t *gateway_counts(const void *arg)
 {
     return &((const gateway_t *)arg)->counts;
+}
+
+bool gateway_find(const void *arg, uint64_t client, uint64_t *request, uint32_t *attempt)
+{
+    const gateway_t *self = arg;
+    uint32_t index = map_get(AT_CONST(self, map_t, by_client_offset), client, 0);
+    const request_t *found;
+
+    if (index == MAP_NONE)
+        return false;
+    found = &AT_CONST(self, request_t, requests_offset)[index];
+    *request = found->request;
+    *attempt = found->attempt;
+    return true;
 }
 
 static void check(const void *arg)

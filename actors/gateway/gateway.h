@@ -36,5 +36,7 @@ typedef struct {
 } gateway_counts_t;
 
 const gateway_counts_t *gateway_counts(const void *self);
+/* The request of a client, and its attempt now. False if it has none here. */
+bool gateway_find(const void *self, uint64_t client, uint64_t *request, uint32_t *attempt);
 
 #endif

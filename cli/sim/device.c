@@ -36,6 +36,8 @@ typedef struct {
     uint64_t round;       /* counts reforms, likewise */
     bool ending;          /* the step at the head has its end scheduled */
     uint32_t slow;        /* all takes so many times as long; 0 is 1 */
+    uint64_t shuffle_us;  /* what a copy came to is said so late at most */
+    uint64_t said_us;     /* when the last of it will have been said */
     uint64_t ended_epoch; /* the step that ended last here, and what came of it */
     uint64_t ended_seq;
     uint64_t ended_result;
@@ -109,12 +111,17 @@ static uint64_t draw_us(sim_devices_t *self, actor_id_t rank, uint64_t max)
 {
     uint32_t slow = self->ranks[rank].slow;
 
-    return (1 + random_below(sim_random(world_sim(self->world)), max)) * (slow ? slow : 1);
+    return (1 + sim_draw(world_sim(self->world), rank, max)) * (slow ? slow : 1);
 }
 
 void sim_devices_slow(sim_devices_t *self, actor_id_t rank, uint32_t factor)
 {
     self->ranks[rank].slow = factor;
+}
+
+void sim_devices_shuffle(sim_devices_t *self, actor_id_t rank, uint64_t us)
+{
+    self->ranks[rank].shuffle_us = us;
 }
 
 static void post(sim_devices_t *self, actor_id_t rank, uint16_t id, const void *body,
@@ -353,8 +360,13 @@ static void copy_done(sim_devices_t *self, actor_id_t id, running_copy_t *copy, 
                       uint32_t failed)
 {
     message_device_copied_t done = {copy->copy, (uint8_t)status, failed};
+    rank_t *rank = &self->ranks[id];
+    sim_t *sim = world_sim(self->world);
+    uint64_t late_us = 1 + (rank->shuffle_us ? sim_draw(sim, id, rank->shuffle_us) : 0);
 
-    post(self, id, MESSAGE_device_copied, &done, 1);
+    if (rank->said_us < sim_now_us(sim) + late_us)
+        rank->said_us = sim_now_us(sim) + late_us;
+    post(self, id, MESSAGE_device_copied, &done, late_us);
     free(copy->bytes);
     *copy = (running_copy_t){0};
 }
@@ -413,12 +425,12 @@ static void on_left(void *context, sim_t *sim)
     message_device_quiesced_t quiesced = {.epoch = job->epoch};
     status_t status;
 
-    (void)sim;
     if (rank) {
         status = rank->device->ops->reform(rank->device, job->epoch, job->segment);
         ASSERT(status == STATUS_OK);
         quiesced.segment = (text_view_t){job->segment, (uint32_t)strlen(job->segment)};
-        post(job->devices, job->rank, MESSAGE_device_quiesced, &quiesced, 1);
+        post(job->devices, job->rank, MESSAGE_device_quiesced, &quiesced,
+             rank->said_us > sim_now_us(sim) ? 1 + rank->said_us - sim_now_us(sim) : 1);
     }
     job_return(job);
 }

@@ -23,6 +23,8 @@ void sim_devices_push(sim_devices_t *devices, actor_id_t rank, uint16_t id, cons
 
 /* It takes `factor` times as long from here on. */
 void sim_devices_slow(sim_devices_t *devices, actor_id_t rank, uint32_t factor);
+/* What a copy came to is said up to `us` late. */
+void sim_devices_shuffle(sim_devices_t *devices, actor_id_t rank, uint64_t us);
 
 device_t *sim_devices_device(sim_devices_t *devices, actor_id_t rank);
 

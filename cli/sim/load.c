@@ -4,29 +4,6 @@
 
 #include "messages/message.h"
 
-enum { BEGINNINGS = 3 };
-
-/* Lengths at and around page ends show what lengths in between hide. */
-static uint32_t draw_length(random_t *random, uint32_t max)
-{
-    uint32_t length = 1 + (uint32_t)random_below(random, max);
-
-    if (random_below(random, 3) == 0 && max > PAGE_TOKENS) {
-        uint32_t pages = 1 + (uint32_t)random_below(random, max / PAGE_TOKENS);
-
-        length = pages * PAGE_TOKENS - 1 + (uint32_t)random_below(random, 3);
-    }
-    return length > max ? max : length;
-}
-
-static void draw_sampling(world_client_t *client, random_t *random)
-{
-    client->sampling =
-        (device_sampling_t){.seed = random_next(random), .top_p = 1, .repetition_penalty = 1};
-    if (random_below(random, 2) == 0)
-        client->sampling.temperature = 1;
-}
-
 static void fill(world_client_t *client, const world_config_t *config,
                  const symbolic_setup_t *setup, uint64_t beginning, uint64_t own, uint32_t shared)
 {
@@ -46,18 +23,17 @@ static void fill(world_client_t *client, const world_config_t *config,
 }
 
 static void make(world_client_t *client, const world_config_t *config,
-                 const symbolic_setup_t *setup, random_t *random)
+                 const symbolic_setup_t *setup, const world_load_t *load)
 {
-    uint64_t beginning = random_below(random, BEGINNINGS + 1); /* the last one is nobody else's */
-    uint64_t own = random_next(random);
-    uint32_t shared;
-
-    client->arrives_us = random_below(random, config->spread_us + 1);
-    client->prompt_count = draw_length(random, config->prompt_tokens_max);
-    shared = (uint32_t)random_below(random, client->prompt_count + 1);
-    client->output_tokens_max = 1 + (uint32_t)random_below(random, config->answer_tokens_max);
-    draw_sampling(client, random);
-    fill(client, config, setup, beginning, own, beginning < BEGINNINGS ? shared : 0);
+    client->arrives_us = load->arrives_us;
+    client->prompt_count = load->prompt_tokens;
+    client->output_tokens_max = load->output_tokens_max;
+    client->sampling = (device_sampling_t){.seed = load->sampling_seed,
+                                           .temperature = load->warm ? 1 : 0,
+                                           .top_p = 1,
+                                           .repetition_penalty = 1};
+    if (load->output_tokens_max > 0)
+        fill(client, config, setup, load->beginning, load->own, load->shared_tokens);
 }
 
 static void make_as_told(world_client_t *client, const world_config_t *config,
@@ -76,10 +52,10 @@ void load_make(world_client_t *clients, uint32_t count, const world_config_t *co
 {
     for (uint32_t i = 0; i < count; i++) {
         clients[i] = (world_client_t){.id = i + 1};
-        if (config->requests)
-            make_as_told(&clients[i], config, setup, &config->requests[i], random);
+        if (config->load)
+            make(&clients[i], config, setup, &config->load[i]);
         else
-            make(&clients[i], config, setup, random);
+            make_as_told(&clients[i], config, setup, &config->requests[i], random);
     }
 }
 

@@ -4,8 +4,7 @@
 
 #include "cli/sim/world.h"
 
-/* Fills `count` clients from `random` alone. Prompts share a few beginnings, so that prefixes are
- * found again; some are whole pages long, some one token more or less. */
+/* Fills `count` clients as the configuration says; what it leaves open comes from `random`. */
 void load_make(world_client_t *clients, uint32_t count, const world_config_t *config,
                const symbolic_setup_t *setup, random_t *random);
 void load_free(world_client_t *clients, uint32_t count);

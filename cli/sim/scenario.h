@@ -1,15 +1,22 @@
-/* scenario.h - one seed is one story: load, and faults at times that the seed draws. */
+/* scenario.h - plays one story to its end: its requests come, its faults strike, then everything must
+ * end and be free. */
 #ifndef CLI_SIM_SCENARIO_H
 #define CLI_SIM_SCENARIO_H
 
-#include "cli/sim/world.h"
+#include "cli/sim/coverage.h"
+#include "cli/sim/chronicle.h"
+#include "cli/sim/story.h"
 #include "runtime/base/plant.h"
 
+/* Open; what is 0 is left out. */
 typedef struct {
-    const topology_t *topology;
+    const topology_t *topology; /* of the file */
     uint64_t seed;
-    plant_t plant; /* one of code must be set before (plant_set) */
-    FILE *trace;
+    const story_t *story;   /* NULL: the one that `seed` draws */
+    plant_t plant;          /* one of code must be set before (plant_set) */
+    FILE *trace;            /* every message, as it is handled */
+    coverage_t *coverage;   /* what the run reached is added to it */
+    chronicle_t *chronicle; /* takes what happens */
 } scenario_t;
 
 typedef struct {
@@ -19,7 +26,7 @@ typedef struct {
     uint64_t events;
     uint64_t virtual_us;
     uint32_t requests;
-    uint32_t faults;
+    uint32_t faults; /* that struck */
 } scenario_result_t;
 
 void scenario_run(const scenario_t *scenario, scenario_result_t *result);

@@ -10,6 +10,7 @@
 #include "cli/sim/device.h"
 #include "cli/sim/load.h"
 #include "cli/sim/oracle.h"
+#include "cli/sim/chronicle.h"
 #include "cli/types.h"
 #include "messages/message.h"
 
@@ -27,7 +28,7 @@ enum {
     VOCABULARY = 5000,
     END_TOKEN = 1,
     BORDERS = 12,
-    PAGES_MAX = 160, /* of a group: so few that they run out under load */
+    PAGES_MAX = 160,     /* of a group: so few that they run out under load */
     MAP_BYTES = 1 << 17, /* larger blocks come zero from the system, and cost what is touched */
     SLOTS_OF_GROUP_MAX = 8,
 };
@@ -52,8 +53,9 @@ struct world {
     sim_t *sim;
     sim_devices_t *devices;
     world_client_t *clients;
-    uint32_t open_clients;  /* not ended */
-    uint64_t faults_end_us; /* a stall lasts so long, a cut too */
+    uint32_t open_clients;        /* not ended */
+    uint64_t faults_end_us;       /* a stall lasts so long, a cut too */
+    uint64_t late_us[ACTORS_MAX]; /* of the next start */
     job_t *jobs;
     bool flips_allowed;
     sim_event_t last;
@@ -104,9 +106,10 @@ static void job_return(job_t *job)
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static void process_after(world_t *world, uint64_t us_max, sim_timer_t *timer, job_t job)
+static void process_after(world_t *world, uint64_t us_min, uint64_t us_max, sim_timer_t *timer,
+                          job_t job)
 {
-    job_after(world, 1 + random_below(sim_random(world->sim), us_max), timer, job);
+    job_after(world, us_min + 1 + sim_draw(world->sim, job.actor, us_max), timer, job);
 }
 
 static actor_id_t supervisor_of(const world_t *world, actor_id_t actor)
@@ -154,13 +157,14 @@ static void on_process_port(world_t *world, uint16_t id, const void *body)
     if (id == MESSAGE_spawn) {
         const message_spawn_t *m = body;
 
-        process_after(world, SPAWN_US_MAX, on_spawned,
+        process_after(world, world->late_us[m->actor], SPAWN_US_MAX, on_spawned,
                       (job_t){.actor = m->actor, .incarnation = m->incarnation});
+        world->late_us[m->actor] = 0;
     } else {
         const message_signal_t *m = body;
         uint8_t cause = m->hard ? EXIT_KILLED_OUTSIDE : EXIT_CLEAN;
 
-        process_after(world, DIE_US_MAX, on_signalled,
+        process_after(world, 0, DIE_US_MAX, on_signalled,
                       (job_t){.actor = m->actor, .incarnation = m->incarnation, .cause = cause});
     }
 }
@@ -393,6 +397,8 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
     (void)sim;
     if (event->kind != SIM_OTHER || world->last.kind == SIM_OTHER)
         world->last = *event;
+    if (world->config.chronicle)
+        chronicle_event(world->config.chronicle, world, event);
     if (event->kind != SIM_STARTED && event->kind != SIM_DIED)
         return;
     kind = world->roster.actors[event->actor].kind;
@@ -406,6 +412,30 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
                       trail_text());
         reap(world, event->actor, EXIT_FAILED_ITSELF);
     }
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+static void on_received(void *context, actor_id_t actor, const envelope_t *envelope)
+{
+    const world_t *world = context;
+
+    chronicle_received(world->config.chronicle, sim_now_us(world->sim), actor, envelope);
+}
+
+static void on_pushed(void *context, actor_id_t actor, actor_id_t to, uint16_t id, const void *body)
+{
+    const world_t *world = context;
+
+    chronicle_pushed(world->config.chronicle, sim_now_us(world->sim), actor, to, id, body);
+}
+
+static void begin_record(world_t *world)
+{
+    const sim_watch_t watch = {world, on_received, on_pushed};
+
+    chronicle_begin(world->config.chronicle, &world->topology);
+    sim_watch_set(world->sim, &watch);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -450,6 +480,7 @@ static void add_actors(world_t *world)
             .topology = topology,
             .setup = setup_of(world, (actor_id_t)i),
             .digests = {.topology = topology->version},
+            .met = world->config.met ? &world->config.met[world->roster.actors[i].kind] : NULL,
             .port = on_port,
             .context = world,
         };
@@ -476,7 +507,7 @@ world_t *world_open(const world_config_t *config)
         .delay_us_min = DELAY_US_MIN,
         .delay_us_max = DELAY_US_MAX,
         .handle_us_max = HANDLE_US_MAX,
-        .tick_us = TICK_US,
+        .tick_us = config->tick_us ? config->tick_us : TICK_US,
         .check = true,
     };
 
@@ -497,14 +528,19 @@ world_t *world_open(const world_config_t *config)
     world->sim = sim_open(&sim);
     sim_trace_set(world->sim, config->trace);
     sim_hook_set(world->sim, on_event, world);
+    if (config->chronicle)
+        begin_record(world);
     world->devices = sim_devices_open(world, &world->setup);
     world->clients = calloc(config->clients + 1, sizeof(*world->clients));
     ASSERT(world->clients != NULL);
     load_make(world->clients, config->clients, config, &world->setup, sim_random(world->sim));
-    world->open_clients = config->clients;
     add_actors(world);
-    for (uint32_t i = 0; i < config->clients; i++)
-        client_comes_after(world, i, world->clients[i].arrives_us);
+    for (uint32_t i = 0; i < config->clients; i++) {
+        world->clients[i].ended = world->clients[i].output_tokens_max == 0;
+        world->open_clients += !world->clients[i].ended;
+        if (!world->clients[i].ended)
+            client_comes_after(world, i, world->clients[i].arrives_us);
+    }
     return world;
 }
 
@@ -536,6 +572,11 @@ world_client_t *world_client(world_t *world, uint32_t index)
     return &world->clients[index];
 }
 
+actor_id_t world_gateway_of(world_t *world, uint32_t client)
+{
+    return gateway_of(world, world_client(world, client));
+}
+
 uint32_t world_client_count(const world_t *world)
 {
     return world->config.clients;
@@ -549,6 +590,17 @@ device_t *world_device(world_t *world, actor_id_t rank)
 void world_slow(world_t *world, actor_id_t rank, uint32_t factor)
 {
     sim_devices_slow(world->devices, rank, factor);
+}
+
+void world_shuffle(world_t *world, actor_id_t rank, uint64_t us)
+{
+    sim_devices_shuffle(world->devices, rank, us);
+}
+
+void world_delay_start(world_t *world, actor_id_t actor, uint64_t us)
+{
+    world->late_us[actor] = us;
+    fault_lasts(world, us);
 }
 
 void world_allow_flips(world_t *world)
@@ -627,8 +679,10 @@ bool world_finish(world_t *world)
 {
     uint64_t end;
 
-    for (uint32_t i = 0; i < world->topology.actor_count; i++)
+    for (uint32_t i = 0; i < world->topology.actor_count; i++) {
         sim_devices_slow(world->devices, (actor_id_t)i, 1);
+        sim_devices_shuffle(world->devices, (actor_id_t)i, 0);
+    }
     if (!world_run(world, FINISH_US))
         return false;
     report_open_clients(world);

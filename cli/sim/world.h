@@ -31,17 +31,32 @@ typedef struct {
     uint32_t output_tokens_max;
 } world_request_t;
 
+/* A request as a story has it (story.h). */
+typedef struct {
+    uint64_t arrives_us;
+    uint32_t prompt_tokens;
+    uint32_t shared_tokens; /* the first ones, of that beginning */
+    uint32_t beginning;
+    uint32_t output_tokens_max; /* 0: this client never comes */
+    uint64_t own;               /* seeds the rest of its prompt */
+    uint64_t sampling_seed;
+    uint32_t warm; /* 1: temperature 1, else 0 */
+} world_load_t;
+
 typedef struct {
     const topology_t *topology;
     uint64_t seed;
-    uint32_t clients;                /* requests in all */
-    const world_request_t *requests; /* NULL: drawn from the seed */
+    uint32_t clients;         /* requests in all */
+    const world_load_t *load; /* or else */
+    const world_request_t *requests;
     uint32_t prompt_tokens_max;
     uint32_t answer_tokens_max;
-    uint64_t spread_us; /* they come within this time */
-    uint32_t pages_max; /* of a group, the test page included; 0: as the topology says */
-    uint32_t slots_max; /* likewise */
-    FILE *trace;        /* NULL: none */
+    uint32_t pages_max;          /* of a group, the test page included; 0: as the topology says */
+    uint32_t slots_max;          /* likewise */
+    uint64_t tick_us;            /* 0: 50 ms */
+    FILE *trace;                 /* NULL: none */
+    dispatch_met_t *met;         /* by actor kind; NULL: nobody asks */
+    struct chronicle *chronicle; /* takes what happens (chronicle.h); NULL: nobody asks */
 } world_config_t;
 
 typedef struct world world_t;
@@ -77,6 +92,7 @@ sim_t *world_sim(world_t *world);
 const topology_t *world_topology(const world_t *world);
 world_client_t *world_client(world_t *world, uint32_t index);
 uint32_t world_client_count(const world_t *world);
+actor_id_t world_gateway_of(world_t *world, uint32_t client);
 
 /* ---- faults: any time between events --------------------------------------------------------- */
 
@@ -90,6 +106,10 @@ void world_cut(world_t *world, actor_id_t a, actor_id_t b, uint64_t us);
 void world_abort(world_t *world, uint32_t client);
 /* A rank's steps and copies take `factor` times as long, until world_finish. */
 void world_slow(world_t *world, actor_id_t rank, uint32_t factor);
+/* What its copies came to is said up to `us` late, in any order, until world_finish. */
+void world_shuffle(world_t *world, actor_id_t rank, uint64_t us);
+/* Its next life begins `us` late. */
+void world_delay_start(world_t *world, actor_id_t actor, uint64_t us);
 /* Bits will be flipped: wrong bytes that a device finds are no violation, if all comes out right. */
 void world_allow_flips(world_t *world);
 /* The device of a rank that lives, for symbolic_flip and symbolic_mistake; NULL if there is

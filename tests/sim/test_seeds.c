@@ -16,7 +16,8 @@ enum { SMOKE_SEEDS = 60, LONG_SEEDS = 2000, PLANT_SEEDS = 10 };
 
 static scenario_result_t run(const char *topology, uint64_t seed, plant_t plant)
 {
-    const scenario_t scenario = {stage_topology(topology), seed, plant, NULL};
+    const scenario_t scenario = {
+        .topology = stage_topology(topology), .seed = seed, .plant = plant};
     scenario_result_t result;
 
     scenario_run(&scenario, &result);

@@ -1,0 +1,185 @@
+#include "cli/sim/coverage.h"
+
+#include <string.h>
+
+#include "cli/types.h"
+#include "messages/message.h"
+
+/* Pairs that need a peer which breaks the protocol, or something that no simulated run has. `state`
+ * NULL: any. tests/e2e/ and tests/actors/ try those. */
+static const struct {
+    actor_kind_t kind;
+    const char *state;
+    uint16_t message;
+    const char *why;
+} explained[] = {
+    {ACTOR_MONITOR, NULL, MESSAGE_watch, "asked by tools from outside"},
+};
+
+static const char *const kind_names[ACTOR_KIND_COUNT] = {
+    [ACTOR_SUPERVISOR] = "supervisor", [ACTOR_GATEWAY] = "gateway", [ACTOR_SCHEDULER] = "scheduler",
+    [ACTOR_PREFILL] = "prefill",       [ACTOR_DECODE] = "decode",   [ACTOR_RANK] = "rank",
+    [ACTOR_TRANSFER] = "transfer",     [ACTOR_MONITOR] = "monitor",
+};
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+void coverage_note_fault(coverage_t *coverage, const story_fault_t *fault, world_t *world)
+{
+    uint32_t seen = 0;
+
+    for (uint32_t i = 0; i < world_client_count(world); i++)
+        if (fault->kind != FAULT_abort || fault->request == i + 1)
+            seen |= BIT(phase_of(world, i));
+    for (uint32_t phase = 0; phase < PHASE_COUNT; phase++)
+        coverage->faults[fault->kind][phase] += (seen >> phase) & 1;
+}
+
+void coverage_add(coverage_t *to, const coverage_t *from)
+{
+    for (uint32_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)
+        for (uint32_t state = 0; state < ACTOR_STATES_MAX; state++)
+            for (uint32_t id = 0; id < MESSAGES_MAX; id++) {
+                to->met[kind].actor[state][id] += from->met[kind].actor[state][id];
+                to->met[kind].attempts[state][id] += from->met[kind].attempts[state][id];
+            }
+    for (uint32_t fault = 0; fault < FAULT_COUNT; fault++)
+        for (uint32_t phase = 0; phase < PHASE_COUNT; phase++)
+            to->faults[fault][phase] += from->faults[fault][phase];
+}
+
+/* ---- pairs ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    actor_kind_t kind;
+    bool is_attempt; /* the state is an attempt's */
+    uint8_t state;
+    uint16_t message;
+    uint32_t count;
+} pair_t;
+
+typedef void pair_visit_t(void *context, const pair_t *pair);
+
+/* Every pair that can be dispatched at an actor of this kind. */
+static void each_pair(const coverage_t *coverage, actor_kind_t kind, pair_visit_t *visit,
+                      void *context)
+{
+    const actor_type_t *type = kind_names[kind] ? actor_type_of(kind) : NULL;
+
+    for (uint16_t id = 0; type && id < message_table.count; id++) {
+        const message_row_t *row = &message_table.rows[id];
+        bool is_attempt = row->scope != SCOPE_ACTOR && type->attempt_state;
+        const actor_table_t *table = is_attempt ? &type->attempts : &type->table;
+
+        if (!row->name || !(row->to & BIT(kind)))
+            continue;
+        for (uint8_t state = 0; state < table->state_count; state++) {
+            const dispatch_met_t *met = &coverage->met[kind];
+            pair_t pair = {kind, is_attempt, state, id,
+                           is_attempt ? met->attempts[state][id] : met->actor[state][id]};
+
+            visit(context, &pair);
+        }
+    }
+}
+
+static const char *state_name(const pair_t *pair)
+{
+    const actor_type_t *type = actor_type_of(pair->kind);
+
+    return (pair->is_attempt ? &type->attempts : &type->table)->state_names[pair->state];
+}
+
+static const char *why_not(const pair_t *pair)
+{
+    for (uint32_t i = 0; i < COUNT_OF(explained); i++)
+        if (explained[i].kind == pair->kind && explained[i].message == pair->message &&
+            (!explained[i].state || strcmp(explained[i].state, state_name(pair)) == 0))
+            return explained[i].why;
+    return NULL;
+}
+
+static void sum_pair(void *context, const pair_t *pair)
+{
+    coverage_sum_t *sum = context;
+
+    sum->pairs++;
+    sum->reached += pair->count > 0;
+    sum->explained += pair->count == 0 && why_not(pair);
+}
+
+coverage_sum_t coverage_of_kind(const coverage_t *coverage, actor_kind_t kind)
+{
+    coverage_sum_t sum = {0};
+
+    each_pair(coverage, kind, sum_pair, &sum);
+    return sum;
+}
+
+/* One that starts late struck before anybody came; who has not come or has ended cannot leave. */
+static const char *why_not_struck(fault_kind_t fault, phase_t phase)
+{
+    if (fault == FAULT_late && phase != PHASE_coming)
+        return "it strikes before the first request";
+    if (fault == FAULT_abort && (phase == PHASE_coming || phase == PHASE_ended))
+        return "there is nothing to leave";
+    return NULL;
+}
+
+coverage_sum_t coverage_of_faults(const coverage_t *coverage)
+{
+    coverage_sum_t sum = {0};
+
+    for (fault_kind_t fault = 0; fault < FAULT_COUNT; fault++)
+        for (phase_t phase = 0; phase < PHASE_COUNT; phase++) {
+            bool reached = coverage->faults[fault][phase] > 0;
+
+            sum.pairs++;
+            sum.reached += reached;
+            sum.explained += !reached && why_not_struck(fault, phase);
+        }
+    return sum;
+}
+
+/* ---- report ---------------------------------------------------------------------------------- */
+
+static void print_missed(void *context, const pair_t *pair)
+{
+    FILE *out = context;
+    const char *why = why_not(pair);
+
+    if (pair->count == 0)
+        fprintf(out, "  %s %s%s x %s%s%s%s\n", kind_names[pair->kind],
+                pair->is_attempt ? "attempt " : "", state_name(pair),
+                message_table.rows[pair->message].name, why ? " (" : "", why ? why : "",
+                why ? ")" : "");
+}
+
+static void print_sum(const char *name, coverage_sum_t sum, FILE *out)
+{
+    fprintf(out, "%-12s %4u pairs, %4u reached, %4u explained, %4u missed\n", name, sum.pairs,
+            sum.reached, sum.explained, sum.pairs - sum.reached - sum.explained);
+}
+
+void coverage_print(const coverage_t *coverage, FILE *out)
+{
+    fprintf(
+        out,
+        "coverage: pairs of a state and a message by kind of actor, and of a fault and the phase "
+        "of a request\n");
+    for (actor_kind_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)
+        if (kind_names[kind])
+            print_sum(kind_names[kind], coverage_of_kind(coverage, kind), out);
+    print_sum("faults", coverage_of_faults(coverage), out);
+    fprintf(out, "never reached:\n");
+    for (actor_kind_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)
+        each_pair(coverage, kind, print_missed, out);
+    for (fault_kind_t fault = 0; fault < FAULT_COUNT; fault++)
+        for (phase_t phase = 0; phase < PHASE_COUNT; phase++) {
+            const char *why = why_not_struck(fault, phase);
+
+            if (coverage->faults[fault][phase] == 0)
+                fprintf(out, "  fault %s x request %s%s%s%s\n", fault_names[fault],
+                        phase_names[phase], why ? " (" : "", why ? why : "", why ? ")" : "");
+        }
+}
