@@ -115,7 +115,7 @@ class Faults(unittest.TestCase):
                 self.assertIn(f"SUPERVISOR-KILL actor={name} incarnation=", deployment.log())
 
     def test_a_rank_that_stands_still_in_a_step_is_named_before_it_is_killed(self):
-        """T10, T15: one of two ranks is stopped under load; the other waits for it in a collective."""
+        """T10, T15: of two ranks one is stopped under load; the other waits in a collective."""
         stopped, waiting = "decode/0/rank/1", "decode/0/rank/0"
 
         def hang(deployment):
