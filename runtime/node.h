@@ -7,7 +7,8 @@
  *      frame  -> streams -> mailbox -> dispatch -> outbox -> streams -> frame
  *      port message, TICK ----^                      +----> port message
  *
- * TICK goes into the mailbox when it falls due, behind what is there, in front of what comes
+ * The first message of a life is a TICK, so an actor never acts without knowing the time. Later, TICK
+ * goes into the mailbox when it falls due, behind what is there, in front of what comes
  * later; a second one never waits behind it, and each is worth at most two periods. EXITED
  * closes the stream when it comes in, so nothing of that life stands behind it in the mailbox.
  */

@@ -195,6 +195,21 @@ static void test_tick_keeps_its_place_among_messages(void **state)
     sim_close(sim);
 }
 
+/* Or what it does before the first period is over would be as of the year 1970. */
+static void test_the_first_message_of_a_life_tells_the_time(void **state)
+{
+    sim_t *sim = set_up(5);
+
+    (void)state;
+    order_count = 0;
+    sim_hook_set(sim, note_order, NULL);
+    while (order_count == 0)
+        assert_true(sim_step(sim));
+    assert_int_equal(order[0], MESSAGE_tick);
+    assert_in_range(sim_now_us(sim), 0, TOY_TICK_US / 2);
+    sim_close(sim);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_a_supervisor_that_reaped_knows_the_next_life_at_once),
         cmocka_unit_test(test_a_pause_is_no_silence_of_peers),
         cmocka_unit_test(test_tick_keeps_its_place_among_messages),
+        cmocka_unit_test(test_the_first_message_of_a_life_tells_the_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
