@@ -56,7 +56,7 @@ typedef struct {
     uint32_t cached_tokens;
     uint32_t previous; /* in its list */
     uint32_t next;
-    actor_id_t prefill;
+    actor_id_t prefill; /* ACTOR_NONE: it has exited, and decode goes on without it */
     actor_id_t decode;
     actor_id_t transfer;
     uint64_t deadline_ms; /* 0: none */
@@ -234,7 +234,7 @@ static void push_abort(const request_t *request, uint8_t reason, outbox_t *outbo
 
     if (request->state != PREFILL && request->state != DECODE)
         return; /* nothing was opened, or it has ended there */
-    if (outbox_is_up(outbox, request->prefill))
+    if (request->prefill != ACTOR_NONE && outbox_is_up(outbox, request->prefill))
         outbox_push(outbox, request->prefill, MESSAGE_abort, &abort);
     if (request->state == DECODE && outbox_is_up(outbox, request->decode))
         outbox_push(outbox, request->decode, MESSAGE_abort, &abort);
@@ -541,6 +541,8 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         } else if (depends_on(request, m->actor)) {
             push_abort(request, END_LOST, outbox);
             replay(self, request, false, false, outbox);
+        } else if (request->state == DECODE && m->actor == request->prefill) {
+            request->prefill = ACTOR_NONE; /* its next life was never asked */
         }
     }
     return STATUS_OK;

@@ -34,6 +34,7 @@ typedef struct {
     pull_state_t state;
     actor_id_t transfer;
     incarnation_t incarnation; /* of transfer */
+    bool transfer_gone;        /* that life has exited: its next one ordered nothing */
     uint64_t request;
     uint32_t attempt;
     uint64_t copy; /* as the transfer names it */
@@ -100,7 +101,7 @@ static void push_pulled(const pull_t *pull, uint8_t status, uint32_t failed_item
 {
     message_pulled_t pulled = {pull->request, pull->attempt, pull->copy, status, failed_item};
 
-    if (outbox_is_up(outbox, pull->transfer))
+    if (!pull->transfer_gone && outbox_is_up(outbox, pull->transfer))
         outbox_push(outbox, pull->transfer, MESSAGE_pulled, &pulled);
 }
 
@@ -501,6 +502,10 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     } else if (m->actor >= self->transfer_first &&
                m->actor < self->transfer_first + self->transfer_count) {
         drop_queued(self, &filter, STATUS_BROKEN, outbox);
+        for (uint32_t i = 0; i < self->free.fresh; i++)
+            if (self->pulls[i].transfer == m->actor &&
+                self->pulls[i].incarnation <= m->incarnation)
+                self->pulls[i].transfer_gone = true;
     }
     return STATUS_OK;
 }

@@ -176,6 +176,23 @@ static void test_lost_attempt_is_replayed_with_its_tokens_forced(void **state)
     scene_expect_nothing(scene);
 }
 
+/* It never opened the attempt there: no message about it may come before its opening. */
+static void test_the_next_life_of_prefill_hears_nothing_of_what_decode_runs(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+    message_client_abort_t abort = {1, END_ABORTED};
+
+    tokens_from(scene, decode(scene, 0), m, 1, 0, (uint32_t[]){11, 12}, 2);
+    expect_client_tokens(scene, 1, 0, 11, 2);
+    scene_exited(scene, prefill(scene, 0), 1);
+    capture_up_set(scene->capture, prefill(scene, 0), true);
+    scene_send(scene, PORT_CLIENT, MESSAGE_client_abort, &abort);
+    scene_take(scene, decode(scene, 0), MESSAGE_abort);
+    expect_client_end(scene, 1, END_ABORTED, 2);
+    scene_expect_nothing(scene);
+}
+
 static void test_tokens_that_come_twice_must_be_equal(void **state)
 {
     scene_t *scene = *state;
@@ -407,6 +424,7 @@ int main(void)
         SCENE_TEST(test_a_request_goes_from_client_to_end),
         SCENE_TEST(test_end_waits_for_the_last_token),
         SCENE_TEST(test_lost_attempt_is_replayed_with_its_tokens_forced),
+        SCENE_TEST(test_the_next_life_of_prefill_hears_nothing_of_what_decode_runs),
         SCENE_TEST(test_tokens_that_come_twice_must_be_equal),
         SCENE_TEST(test_gap_in_tokens_is_refused),
         SCENE_TEST(test_abort_before_and_after_submission),

@@ -271,6 +271,20 @@ static void test_copies_of_an_exited_transfer_are_fenced_when_none_runs_and_none
     scene_expect_nothing(scene);
 }
 
+/* Its next life has ordered nothing, and may not know the attempt. */
+static void test_a_copy_that_outlives_its_transfer_is_not_told_to_the_next_life(void **state)
+{
+    const message_device_copy_t *running;
+
+    (void)state;
+    pull(1, 71, EPOCH);
+    running = scene_take(scene, PORT_DEVICE, MESSAGE_device_copy);
+    scene_exited(scene, transfer(), 1);
+    capture_up_set(scene->capture, transfer(), true);
+    copied(running->copy, STATUS_OK);
+    scene_expect_nothing(scene);
+}
+
 static void test_a_transfer_it_never_heard_of_is_fenced_too(void **state)
 {
     message_fence_copies_t fence = {scene_actor(scene, TOPOLOGY_TRANSFER, 1), 4};
@@ -319,6 +333,7 @@ int main(void)
         ALONE(test_a_cancelled_pull_that_waits_is_answered_at_once),
         ALONE(test_a_reform_answers_waiting_pulls_and_refuses_those_of_the_old_epoch),
         ALONE(test_copies_of_an_exited_transfer_are_fenced_when_none_runs_and_none_comes),
+        ALONE(test_a_copy_that_outlives_its_transfer_is_not_told_to_the_next_life),
         ALONE(test_a_transfer_it_never_heard_of_is_fenced_too),
         ALONE(test_a_new_leader_is_joined_again),
         ALONE(test_a_device_that_cannot_go_on_ends_the_rank),
