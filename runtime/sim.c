@@ -402,6 +402,7 @@ static void run(sim_t *sim, place_t *place)
 {
     bool worked = false;
     const envelope_t *last;
+    uint32_t depth = node_depth(place->node);
     status_t status;
 
     place->runs = false;
@@ -421,6 +422,8 @@ static void run(sim_t *sim, place_t *place)
     if (!node_is_idle(place->node) && draw_for_actor(sim, place, 4) == 0)
         node_flush(place->node);
     sim->inside = false;
+    if (depth > 0 && node_depth(place->node) == depth)
+        tell(sim, SIM_WAITED, place->id, 0, STATUS_OK);
     if (worked && last->from != ACTOR_NONE)
         tell(sim, SIM_DISPATCHED, place->id, last->id, STATUS_OK);
     if (status != STATUS_OK) {

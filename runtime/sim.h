@@ -50,6 +50,7 @@ typedef enum {
     SIM_STARTED,
     SIM_DIED,       /* killed, or ended itself by an ENGINE status */
     SIM_DISPATCHED, /* `message` was handled, planner run */
+    SIM_WAITED,     /* it had its turn and a message, and handled none: must never be */
     SIM_OTHER,      /* frames, posts and timers on their way */
 } sim_event_kind_t;
 

@@ -5,6 +5,7 @@
 #ifndef ACTORS_DECODE_DECODE_H
 #define ACTORS_DECODE_DECODE_H
 
+#include "cache/pool.h"
 #include "runtime/actor.h"
 
 enum {
@@ -29,5 +30,7 @@ typedef struct {
 } decode_counts_t;
 
 const decode_counts_t *decode_counts(const void *self);
+/* Likewise: who holds what, by its own account. */
+const pool_t *decode_pool(const void *self);
 
 #endif

@@ -522,13 +522,6 @@ static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t atte
     return index == MAP_NONE ? NONE : AT_CONST(self, attempt_t, attempts_offset)[index].state;
 }
 
-static uint32_t waits_of(const void *arg, actor_wait_t waits[ACTOR_WAITS_MAX])
-{
-    const prefill_t *self = arg;
-
-    return group_waits(AT_CONST(self, group_t, group_offset), waits);
-}
-
 static uint32_t attempt_count_of(const void *arg)
 {
     const prefill_t *self = arg;
@@ -539,6 +532,13 @@ static uint32_t attempt_count_of(const void *arg)
 const prefill_counts_t *prefill_counts(const void *arg)
 {
     return &((const prefill_t *)arg)->counts;
+}
+
+const pool_t *prefill_pool(const void *arg)
+{
+    const prefill_t *self = arg;
+
+    return AT_CONST(self, pool_t, pool_offset);
 }
 
 static void check_attempt(const prefill_t *self, const attempt_t *attempt, uint32_t index)
@@ -693,7 +693,6 @@ const actor_type_t prefill_type = {
     .state = state_of,
     .attempt_state = attempt_state_of,
     .attempt_count = attempt_count_of,
-    .waits = waits_of,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

@@ -5,6 +5,7 @@
 #ifndef ACTORS_PREFILL_PREFILL_H
 #define ACTORS_PREFILL_PREFILL_H
 
+#include "cache/pool.h"
 #include "runtime/actor.h"
 
 enum {
@@ -30,5 +31,7 @@ typedef struct {
 } prefill_counts_t;
 
 const prefill_counts_t *prefill_counts(const void *self);
+/* Likewise: who holds what, by its own account. */
+const pool_t *prefill_pool(const void *self);
 
 #endif

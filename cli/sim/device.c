@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "actors/rank/convert.h"
+#include "cli/sim/oracle.h"
 
 enum {
     LOAD_US_MAX = 20000, /* weights */
@@ -275,6 +276,7 @@ static void step_end(sim_devices_t *self, actor_id_t id, rank_t *rank)
     const message_step_t *message = unkeep(self, MESSAGE_step, head.bytes, head.size);
     message_step_done_t done;
 
+    oracle_step_runs(world_oracle(self->world), id, message);
     trail_reset();
     convert_run(rank->device, message, 0, world_topology(self->world)->actors[id].rank == 0,
                 &self->step_room, &self->done_room, &done);
@@ -387,7 +389,10 @@ static void on_copy_item(void *context, sim_t *sim)
     message = unkeep(self, MESSAGE_device_copy, copy->bytes, copy->size);
     trail_reset();
     status = convert_copy(rank->device, message->source, &message->items.data[copy->next_item]);
-    if (status != STATUS_OK && status != STATUS_STALE)
+    if (status == STATUS_OK)
+        oracle_unit_moved(world_oracle(self->world), job->rank, message->source,
+                          &message->items.data[copy->next_item]);
+    else if (status != STATUS_STALE)
         world_wrong_bytes(self->world, job->rank, trail_text());
     if (status != STATUS_OK || copy->next_item + 1 == message->items.count) {
         copy_done(self, job->rank, copy, status, copy->next_item);

@@ -83,8 +83,6 @@ static void strike_actor(run_t *run, const story_fault_t *fault, actor_id_t acto
 
     if (fault->kind == FAULT_kill)
         world_kill(world, actor);
-    else if (fault->kind == FAULT_drain && world_topology(world)->actors[actor].leader == actor)
-        world_drain(world, actor, fault->us);
     else if (fault->kind == FAULT_stall)
         world_stall(world, actor, fault->us);
     else if (fault->kind == FAULT_cut && other != ACTOR_NONE)
@@ -111,8 +109,6 @@ static void strike(run_t *run, const story_fault_t *fault)
         chronicle_fault(run->scenario->chronicle, run->world, fault);
     if (fault->kind == FAULT_pause)
         sim_pause(world_sim(run->world), fault->us);
-    else if (fault->kind == FAULT_down)
-        world_down(run->world, fault->us);
     else if (fault->kind == FAULT_abort && fault->request - 1 < world_client_count(run->world))
         world_abort(run->world, fault->request - 1);
     else if (actor != ACTOR_NONE)

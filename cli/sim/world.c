@@ -23,7 +23,6 @@ enum {
     DIE_US_MAX = 2000,   /* a process that was asked to end */
     RETRY_US = 100000,   /* a client that was told OVERLOADED */
     FINISH_US = 60000000,
-    DOWN_US = 20000000,  /* after the time that a stop leaves */
     SETTLE_US = 2000000, /* after the last end, until every lease must be back */
     ANSWER_TOKENS = 20,
     VOCABULARY = 5000,
@@ -57,12 +56,9 @@ struct world {
     uint32_t open_clients;        /* not ended */
     uint64_t faults_end_us;       /* a stall lasts so long, a cut too */
     uint64_t late_us[ACTORS_MAX]; /* of the next start */
-    bool going_down;
-    bool closing[ACTORS_MAX]; /* a gateway that lets nobody in */
-    uint64_t drained_until_us[ACTORS_MAX];
-    actor_id_t drain_asked; /* the gateway that still owes an answer; ACTOR_NONE: none does */
     job_t *jobs;
     bool flips_allowed;
+    oracle_t *oracle;
     sim_event_t last;
     char violation[WORLD_VIOLATION_BYTES];
 };
@@ -157,13 +153,6 @@ static void on_signalled(void *context, sim_t *sim)
     job_return(job);
 }
 
-static void end_process(world_t *world, actor_id_t actor, incarnation_t incarnation,
-                        exit_cause_t cause)
-{
-    process_after(world, 0, DIE_US_MAX, on_signalled,
-                  (job_t){.actor = actor, .incarnation = incarnation, .cause = (uint8_t)cause});
-}
-
 static void on_process_port(world_t *world, uint16_t id, const void *body)
 {
     if (id == MESSAGE_spawn) {
@@ -174,11 +163,10 @@ static void on_process_port(world_t *world, uint16_t id, const void *body)
         world->late_us[m->actor] = 0;
     } else {
         const message_signal_t *m = body;
-        bool is_self = world->roster.actors[m->actor].kind == ACTOR_SUPERVISOR;
+        uint8_t cause = m->hard ? EXIT_KILLED_OUTSIDE : EXIT_CLEAN;
 
-        end_process(world, m->actor,
-                    is_self ? sim_incarnation(world->sim, m->actor) : m->incarnation,
-                    m->hard ? EXIT_KILLED_OUTSIDE : EXIT_CLEAN);
+        process_after(world, 0, DIE_US_MAX, on_signalled,
+                      (job_t){.actor = m->actor, .incarnation = m->incarnation, .cause = cause});
     }
 }
 
@@ -261,33 +249,10 @@ static void client_send(world_t *world, world_client_t *client)
                             .temperature = client->sampling.temperature,
                             .top_p = client->sampling.top_p,
                             .repetition_penalty = client->sampling.repetition_penalty};
-    client->sent = sim_is_alive(world->sim, gateway_of(world, client)) &&
-                   !world->closing[gateway_of(world, client)];
+    client->sent = sim_is_alive(world->sim, gateway_of(world, client));
     if (client->sent)
         sim_post(world->sim, gateway_of(world, client), PORT_CLIENT, MESSAGE_client_request,
                  &request, 1);
-}
-
-/* A gateway that closes ends with its last answer. */
-static void close_gateway_if_empty(world_t *world, actor_id_t gateway)
-{
-    if (!world->closing[gateway])
-        return;
-    for (uint32_t i = 0; i < world->config.clients; i++) {
-        const world_client_t *client = &world->clients[i];
-
-        if (client->sent && !client->ended && gateway_of(world, client) == gateway)
-            return;
-    }
-    end_process(world, gateway, sim_incarnation(world->sim, gateway), EXIT_CLEAN);
-}
-
-static void client_ended(world_t *world, world_client_t *client, uint8_t reason)
-{
-    client->ended = true;
-    client->end_reason = reason;
-    world->open_clients--;
-    close_gateway_if_empty(world, gateway_of(world, client));
 }
 
 static void on_client_comes(void *context, sim_t *sim)
@@ -296,13 +261,10 @@ static void on_client_comes(void *context, sim_t *sim)
     world_client_t *client = &job->world->clients[job->client];
 
     client_send(job->world, client);
-    if (!client->sent && !job->world->going_down) { /* connection refused: it comes again */
+    if (client->sent)
+        job_return(job);
+    else /* connection refused: it comes again */
         sim_after(sim, RETRY_US, on_client_comes, job);
-        return;
-    }
-    if (!client->sent)
-        client_ended(job->world, client, END_UNAVAILABLE);
-    job_return(job);
 }
 
 static void client_comes_after(world_t *world, uint32_t client, uint64_t us)
@@ -319,6 +281,13 @@ void world_abort(world_t *world, uint32_t index)
         return;
     client->aborted = true;
     sim_post(world->sim, gateway_of(world, client), PORT_CLIENT, MESSAGE_client_abort, &abort, 1);
+}
+
+static void client_ended(world_t *world, world_client_t *client, uint8_t reason)
+{
+    client->ended = true;
+    client->end_reason = reason;
+    world->open_clients--;
 }
 
 static void on_client_tokens(world_t *world, world_client_t *client,
@@ -353,12 +322,12 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
     if (client->ended) {
         world_violate(world, "client: %llu got a second end", (unsigned long long)client->id);
     } else if (m->reason == END_OVERLOADED || m->reason == END_UNAVAILABLE) {
-        if (client->received && !world->going_down)
+        if (client->received)
             world_violate(world, "client: %llu was admitted, then told it is too much",
                           (unsigned long long)client->id);
         client->sent = false;
         client->retries++;
-        if (client->aborted || world->going_down)
+        if (client->aborted)
             client_ended(world, client, m->reason);
         else
             client_comes_after(world, (uint32_t)(client - world->clients), RETRY_US);
@@ -377,11 +346,8 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
 }
 
 /* A gateway's own connections die with it: those clients see their connection break. */
-static void gateway_died(world_t *world, actor_id_t gateway)
+static void clients_lose_gateway(world_t *world, actor_id_t gateway)
 {
-    world->closing[gateway] = false;
-    if (world->drain_asked == gateway)
-        world->drain_asked = ACTOR_NONE;
     for (uint32_t i = 0; i < world->config.clients; i++) {
         world_client_t *client = &world->clients[i];
 
@@ -392,65 +358,11 @@ static void gateway_died(world_t *world, actor_id_t gateway)
     }
 }
 
-/* ---- operators ------------------------------------------------------------------------------- */
-
-/* Some gateway's admin listener takes the wish that holds now, one at a time; until one does, it is
- * repeated. */
-static void on_drain_wish(void *context, sim_t *sim)
-{
-    job_t *job = context;
-    world_t *world = job->world;
-    message_drain_t drain = {job->actor, sim_now_us(sim) < world->drained_until_us[job->actor], 1};
-    const topology_t *topology = &world->topology;
-
-    for (uint16_t i = 0; i < topology->gateway_count && world->drain_asked == ACTOR_NONE; i++) {
-        actor_id_t gateway = topology_actor(topology, TOPOLOGY_GATEWAY, i)->id;
-
-        if (!sim_is_alive(sim, gateway))
-            continue;
-        world->drain_asked = gateway;
-        sim_post(sim, gateway, PORT_CLIENT, MESSAGE_drain, &drain, 1);
-        job_return(job);
-        return;
-    }
-    if (world->going_down)
-        job_return(job);
-    else
-        sim_after(sim, RETRY_US, on_drain_wish, job);
-}
-
-void world_drain(world_t *world, actor_id_t leader, uint64_t us)
-{
-    uint64_t until_us = sim_now_us(world->sim) + us;
-
-    if (world->drained_until_us[leader] < until_us)
-        world->drained_until_us[leader] = until_us;
-    job_after(world, 1, on_drain_wish, (job_t){.actor = leader});
-    job_after(world, us, on_drain_wish, (job_t){.actor = leader});
-    fault_lasts(world, us);
-}
-
-void world_down(world_t *world, uint64_t us)
-{
-    message_stop_t stop = {(uint32_t)(us / 1000)};
-
-    world->going_down = true;
-    for (uint32_t i = 0; i < world->topology.actor_count; i++)
-        if (world->topology.actors[i].kind == TOPOLOGY_SUPERVISOR)
-            sim_post(world->sim, (actor_id_t)i, PORT_PROCESS, MESSAGE_stop, &stop, 1);
-    fault_lasts(world, us);
-}
-
 /* ---- ports and hook -------------------------------------------------------------------------- */
 
-static void on_client_port(world_t *world, actor_id_t gateway, uint16_t id, const void *body)
+static void on_client_port(world_t *world, uint16_t id, const void *body)
 {
-    if (id == MESSAGE_client_close) {
-        world->closing[gateway] = true;
-        close_gateway_if_empty(world, gateway);
-    } else if (id == MESSAGE_drain_answer) {
-        world->drain_asked = ACTOR_NONE;
-    } else if (id == MESSAGE_client_tokens) {
+    if (id == MESSAGE_client_tokens) {
         const message_client_tokens_t *m = body;
 
         on_client_tokens(world, &world->clients[m->client - 1], m);
@@ -470,7 +382,7 @@ static void on_port(void *context, sim_t *sim, actor_id_t actor, actor_id_t port
     if (port == PORT_PROCESS)
         on_process_port(world, id, body);
     else if (port == PORT_CLIENT)
-        on_client_port(world, actor, id, body);
+        on_client_port(world, id, body);
     else if (port == PORT_DEVICE)
         sim_devices_push(world->devices, actor, id, body);
     else
@@ -484,6 +396,7 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
     actor_kind_t kind;
 
     (void)sim;
+    oracle_event(world->oracle, event);
     if (event->kind != SIM_OTHER || world->last.kind == SIM_OTHER)
         world->last = *event;
     if (world->config.chronicle)
@@ -494,7 +407,7 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
     if (event->kind == SIM_STARTED && kind == ACTOR_RANK)
         sim_devices_start(world->devices, event->actor);
     if (event->kind == SIM_DIED && kind == ACTOR_GATEWAY)
-        gateway_died(world, event->actor);
+        clients_lose_gateway(world, event->actor);
     if (event->kind == SIM_DIED && event->status != STATUS_OK) {
         world_violate(world, "engine: %s ended itself: %s: %s",
                       world->roster.actors[event->actor].name, status_name(event->status),
@@ -503,28 +416,34 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
     }
 }
 
-/* ---- recording ------------------------------------------------------------------------------- */
+/* ---- who watches ------------------------------------------------------------------------------ */
 
 static void on_received(void *context, actor_id_t actor, const envelope_t *envelope)
 {
     const world_t *world = context;
 
-    chronicle_received(world->config.chronicle, sim_now_us(world->sim), actor, envelope);
+    if (world->config.chronicle)
+        chronicle_received(world->config.chronicle, sim_now_us(world->sim), actor, envelope);
+    oracle_received(world->oracle, actor, envelope);
 }
 
 static void on_pushed(void *context, actor_id_t actor, actor_id_t to, uint16_t id, const void *body)
 {
     const world_t *world = context;
 
-    chronicle_pushed(world->config.chronicle, sim_now_us(world->sim), actor, to, id, body);
+    if (world->config.chronicle)
+        chronicle_pushed(world->config.chronicle, sim_now_us(world->sim), actor, to, id, body);
+    oracle_pushed(world->oracle, actor, to, id, body);
 }
 
-static void begin_record(world_t *world)
+static void watch(world_t *world)
 {
-    const sim_watch_t watch = {world, on_received, on_pushed};
+    const sim_watch_t all = {world, on_received, on_pushed};
 
-    chronicle_begin(world->config.chronicle, &world->topology);
-    sim_watch_set(world->sim, &watch);
+    world->oracle = oracle_open(world, world->sim);
+    if (world->config.chronicle)
+        chronicle_begin(world->config.chronicle, &world->topology);
+    sim_watch_set(world->sim, &all);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -617,13 +536,11 @@ world_t *world_open(const world_config_t *config)
     world->sim = sim_open(&sim);
     sim_trace_set(world->sim, config->trace);
     sim_hook_set(world->sim, on_event, world);
-    if (config->chronicle)
-        begin_record(world);
+    watch(world);
     world->devices = sim_devices_open(world, &world->setup);
     world->clients = calloc(config->clients + 1, sizeof(*world->clients));
     ASSERT(world->clients != NULL);
     load_make(world->clients, config->clients, config, &world->setup, sim_random(world->sim));
-    world->drain_asked = ACTOR_NONE;
     add_actors(world);
     for (uint32_t i = 0; i < config->clients; i++) {
         world->clients[i].ended = world->clients[i].output_tokens_max == 0;
@@ -637,6 +554,7 @@ world_t *world_open(const world_config_t *config)
 void world_close(world_t *world)
 {
     sim_close(world->sim);
+    oracle_close(world->oracle);
     sim_devices_close(world->devices);
     while (world->jobs)
         job_return(world->jobs);
@@ -677,6 +595,11 @@ device_t *world_device(world_t *world, actor_id_t rank)
     return sim_devices_device(world->devices, rank);
 }
 
+struct oracle *world_oracle(world_t *world)
+{
+    return world->oracle;
+}
+
 void world_slow(world_t *world, actor_id_t rank, uint32_t factor)
 {
     sim_devices_slow(world->devices, rank, factor);
@@ -709,7 +632,7 @@ void world_wrong_bytes(world_t *world, actor_id_t rank, const char *what)
 bool world_step(world_t *world)
 {
     world->last = (sim_event_t){.kind = SIM_OTHER};
-    if (!sim_step(world->sim) && !world->going_down)
+    if (!sim_step(world->sim))
         world_violate(world, "time: nothing is left to happen");
     return !world->violation[0];
 }
@@ -759,30 +682,10 @@ static bool is_free(world_t *world)
 {
     bool found;
 
-    oracle_everything_is_free(world);
+    oracle_everything_is_free(world->oracle);
     found = world->violation[0] != '\0';
     world->violation[0] = '\0';
     return !found;
-}
-
-/* Every process ends, supervisors last. */
-static void finish_down(world_t *world)
-{
-    uint64_t end = DOWN_US + (sim_now_us(world->sim) > world->faults_end_us ? sim_now_us(world->sim)
-                                                                            : world->faults_end_us);
-
-    for (uint32_t i = 0; i < world->topology.actor_count; i++) {
-        while (sim_is_alive(world->sim, (actor_id_t)i) && sim_now_us(world->sim) < end)
-            if (!world_step(world))
-                return;
-        if (sim_is_alive(world->sim, (actor_id_t)i))
-            world_violate(world, "liveness: %s lives on after the end",
-                          world->topology.actors[i].name);
-    }
-    for (uint32_t i = 0; i < world->config.clients; i++)
-        if (!world->clients[i].ended && world->clients[i].sent)
-            world_violate(world, "liveness: client %llu has no end",
-                          (unsigned long long)world->clients[i].id);
 }
 
 bool world_finish(world_t *world)
@@ -792,10 +695,6 @@ bool world_finish(world_t *world)
     for (uint32_t i = 0; i < world->topology.actor_count; i++) {
         sim_devices_slow(world->devices, (actor_id_t)i, 1);
         sim_devices_shuffle(world->devices, (actor_id_t)i, 0);
-    }
-    if (world->going_down) {
-        finish_down(world);
-        return !world->violation[0];
     }
     if (!world_run(world, FINISH_US))
         return false;
@@ -809,6 +708,6 @@ bool world_finish(world_t *world)
             return false;
     }
     if (!world->violation[0])
-        oracle_everything_is_free(world);
+        oracle_everything_is_free(world->oracle);
     return !world->violation[0];
 }

@@ -102,11 +102,6 @@ void world_kill(world_t *world, actor_id_t actor);
 void world_stall(world_t *world, actor_id_t actor, uint64_t us);
 /* The connection between two actors breaks, and stands again after `us`. */
 void world_cut(world_t *world, actor_id_t a, actor_id_t b, uint64_t us);
-/* An operator wants the group empty, and takes that back after `us`. */
-void world_drain(world_t *world, actor_id_t leader, uint64_t us);
-/* The whole deployment stops, with `us` left for what runs: clients that come are refused, and
- * world_finish waits for the end of every process. */
-void world_down(world_t *world, uint64_t us);
 /* The client leaves. Nothing if it has ended or not come. */
 void world_abort(world_t *world, uint32_t client);
 /* A rank's steps and copies take `factor` times as long, until world_finish. */
@@ -120,6 +115,7 @@ void world_allow_flips(world_t *world);
 /* The device of a rank that lives, for symbolic_flip and symbolic_mistake; NULL if there is
  * none. */
 device_t *world_device(world_t *world, actor_id_t rank);
+struct oracle *world_oracle(world_t *world);
 
 /* ---- running --------------------------------------------------------------------------------- */
 
