@@ -645,16 +645,7 @@ void group_check(const group_t *group)
 
 static uint64_t mix_words(uint64_t digest, const void *data, size_t bytes)
 {
-    const uint8_t *from = data;
-
-    digest = random_mix(digest + bytes);
-    for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = 0;
-
-        memcpy(&word, from + i, bytes - i < 8 ? bytes - i : 8);
-        digest = random_mix(digest ^ word);
-    }
-    return digest;
+    return random_digest(random_mix(digest + bytes), data, bytes);
 }
 
 static uint64_t mix_record(uint64_t digest, const record_t *record, const void *data);

@@ -40,8 +40,11 @@ enum {
       "answer one prompt in this process, without actors")                                         \
     C(verify, "MODEL FILE.jsonl... [--cache FORM] [--tp N] [--chunk N] [--threads N]",             \
       "hold greedy answers to recorded ones")                                                      \
+    C(replay, "JOURNAL|FOLDER... [--to N] [--print [--reveal]] [--step]",                         \
+      "run journals again, message by message, and stop where it goes another way")                \
     C(sim,                                                                                         \
-      "[--topology FILE] (--seed N [--trace] | --seeds A..B [--jobs N]) [--plant NAME]",           \
+      "[--topology FILE] (--seed N [--trace] [--journal FOLDER] | --seeds A..B [--jobs N]) "       \
+      "[--plant NAME]",                                                                            \
       "run simulated deployments: load, faults, oracles")
 
 /* argv[0] is the command's own name. Returns an exit code. */

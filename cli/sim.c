@@ -21,6 +21,7 @@ typedef struct {
     const char *file; /* topology */
     const char *story;
     const char *perfetto;
+    const char *journal; /* folder */
     uint64_t first;
     uint64_t last;
     uint32_t jobs;
@@ -41,6 +42,7 @@ static int usage(const char *why, const char *what)
             "  --shrink         make the story of a violation small (of a range it is done anyway, "
             "without --plant)\n"
             "  --perfetto FILE  the run of one seed or story as a trace for ui.perfetto.dev\n"
+            "  --journal FOLDER what every actor of one run was told, for lockstep replay\n"
             "  --trace          every message of one run\n"
             "  --coverage       what the run or runs never reached\n"
             "  --plant NAME     puts a known fault back:\n",
@@ -99,6 +101,9 @@ static const char *take_option(int option, const char *value, options_t *options
     case 'f':
         options->perfetto = value;
         return NULL;
+    case 'w':
+        options->journal = value;
+        return NULL;
     default:
         return "unknown option";
     }
@@ -108,12 +113,19 @@ static int parse(int argc, char **argv, options_t *options)
 {
     int trace = 0, coverage = 0, shrink = 0, keep_going = 0;
     const struct option long_options[] = {
-        {"topology", required_argument, NULL, 't'},  {"seed", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'r'},     {"jobs", required_argument, NULL, 'j'},
-        {"plant", required_argument, NULL, 'p'},     {"story", required_argument, NULL, 'o'},
-        {"perfetto", required_argument, NULL, 'f'},  {"trace", no_argument, &trace, 1},
-        {"coverage", no_argument, &coverage, 1},     {"shrink", no_argument, &shrink, 1},
-        {"keep-going", no_argument, &keep_going, 1}, {NULL, 0, NULL, 0},
+        {"topology", required_argument, NULL, 't'},
+        {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'r'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"plant", required_argument, NULL, 'p'},
+        {"story", required_argument, NULL, 'o'},
+        {"perfetto", required_argument, NULL, 'f'},
+        {"trace", no_argument, &trace, 1},
+        {"coverage", no_argument, &coverage, 1},
+        {"shrink", no_argument, &shrink, 1},
+        {"journal", required_argument, NULL, 'w'},
+        {"keep-going", no_argument, &keep_going, 1},
+        {NULL, 0, NULL, 0},
     };
     bool known = false;
     int option;
@@ -166,6 +178,8 @@ static void run_one(const options_t *options, const scenario_t *given, bool sequ
                     scenario_result_t *result)
 {
     static coverage_t coverage;
+    const journal_place_t journal = {
+        .directory = options->journal, .topology_bytes = sizeof(topology_t), .tokens = true};
     scenario_t scenario = *given;
     showing_t showing = {.perfetto = options->perfetto, .sequence = sequence};
 
@@ -175,6 +189,8 @@ static void run_one(const options_t *options, const scenario_t *given, bool sequ
         showing.coverage = scenario.coverage = &coverage;
     if (options->trace)
         scenario.trace = stdout;
+    if (options->journal)
+        scenario.journal = &journal;
     apart_run(&scenario, show_run, &showing, result);
     chronicle_close(showing.chronicle);
 }

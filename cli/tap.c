@@ -14,8 +14,8 @@
 
 #include "cli/command.h"
 #include "cli/rundir.h"
+#include "cli/show.h"
 #include "messages/message.h"
-#include "runtime/codec.h"
 #include "runtime/figures.h"
 #include "runtime/frame.h"
 #include "runtime/ring.h"
@@ -67,16 +67,6 @@ static void on_signal(int number)
 
 /* ---- one record ------------------------------------------------------------------------------ */
 
-static const char *name_of(const tap_t *self, uint16_t id)
-{
-    static const char *const ports[] = {"runtime", "device", "client", "process", "figures"};
-
-    if (id < self->topology->actor_count)
-        return self->topology->actors[id].name;
-    return id >= PORT_FIRST && id < PORT_FIRST + COUNT_OF(ports) ? ports[id - PORT_FIRST]
-                                                                 : "observer";
-}
-
 static bool make_room(tap_t *self)
 {
     uint32_t room = self->line_room ? 2 * self->line_room : 256;
@@ -96,8 +86,8 @@ static void add_message(tap_t *self, const ring_record_t *record, const char *fr
                         uint16_t id, const uint8_t *body, size_t size)
 {
     const message_row_t *row = id < message_table.count ? &message_table.rows[id] : NULL;
+    const show_t message = {record->us, from, to, id, body, size};
     line_t line = {.us = record->us, .number = self->line_count};
-    const void *decoded = NULL;
     size_t length = 0;
     FILE *out;
 
@@ -107,12 +97,7 @@ static void add_message(tap_t *self, const ring_record_t *record, const char *fr
     out = open_memstream(&line.text, &length);
     if (!out)
         return;
-    arena_reset(&self->arena);
-    fprintf(out, "%10.6f %s > %s ", (double)record->us * 1e-6, from, to);
-    if (codec_decode(row, body, size, &self->arena, &decoded) == STATUS_OK)
-        codec_print(row, decoded, self->options->reveal, out);
-    else
-        fprintf(out, "%s: %s", row->name, trail_text());
+    show_message(&message, self->options->reveal, &self->arena, out);
     (void)fclose(out);
     self->lines[self->line_count++] = line;
 }
@@ -146,11 +131,11 @@ static void add_record(tap_t *self, const char *actor, const ring_record_t *reco
 
     trail_reset();
     if (record->what == RING_PORT_RECEIVED)
-        add_message(self, record, name_of(self, record->peer), actor, record->id, self->bytes,
-                    record->size);
+        add_message(self, record, show_name(self->topology, record->peer), actor, record->id,
+                    self->bytes, record->size);
     if (record->what == RING_PORT_SENT)
-        add_message(self, record, actor, name_of(self, record->peer), record->id, self->bytes,
-                    record->size);
+        add_message(self, record, actor, show_name(self->topology, record->peer), record->id,
+                    self->bytes, record->size);
     if (record->what != RING_RECEIVED || frame_read_header(&cursor, &header) != STATUS_OK ||
         header.kind != FRAME_DATA || frame_read_data(&cursor, &data) != STATUS_OK)
         return;
@@ -161,7 +146,7 @@ static void add_record(tap_t *self, const char *actor, const ring_record_t *reco
 
         if (frame_read_record(&cursor, &id, &body, &size) != STATUS_OK)
             return; /* cut: it was longer than the ring keeps */
-        add_message(self, record, name_of(self, header.from), actor, id, body, size);
+        add_message(self, record, show_name(self->topology, header.from), actor, id, body, size);
     }
 }
 

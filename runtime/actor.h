@@ -61,7 +61,8 @@ typedef struct {
     actor_id_t id;
     incarnation_t incarnation;
     const struct topology *topology;
-    const void *setup; /* what this kind needs besides (its folder's header says), or NULL */
+    const void *setup;  /* what this kind needs besides (its folder's header says), or NULL */
+    size_t setup_bytes; /* of it, for a journal; 0: it holds pointers, or is not to be kept */
 } actor_birth_t;
 
 typedef struct {

@@ -346,6 +346,69 @@ status_t codec_decode(const message_row_t *row, const uint8_t *bytes, size_t siz
     return STATUS_OK;
 }
 
+/* ---- blanking ---- */
+
+static bool holds_ids(const field_t *field)
+{
+    return field->type == FIELD_TOKEN || field->type == FIELD_TOKENS;
+}
+
+/* The head of a value says how long it is and stays: of a bin its first bytes, of an integer one,
+ * none of one that is a single byte. */
+static size_t head_bytes(uint8_t first)
+{
+    switch (first) {
+    case 0xc4:
+        return 2;
+    case 0xc5:
+        return 3;
+    case 0xc6:
+        return 5;
+    default:
+        return first >= 0xcc && first <= 0xd3;
+    }
+}
+
+static status_t blank_record(cursor_t *cursor, const record_t *record, uint8_t *bytes)
+{
+    uint32_t count = 0, items = 1;
+
+    TRY(cursor_array(cursor, &count));
+    if (count > record->field_count)
+        return FAIL(STATUS_MALFORMED, "%s: %u fields, not %u", record->name, count,
+                    record->field_count);
+    for (uint32_t i = 0; i < count; i++) {
+        const field_t *field = &record->fields[i];
+        size_t at = cursor->at;
+
+        if (!field->record) {
+            TRY(cursor_skip(cursor));
+            if (holds_ids(field)) {
+                at += head_bytes(bytes[at]);
+                memset(bytes + at, 0, cursor->at - at);
+            }
+            continue;
+        }
+        if (field->type == FIELD_ITEMS)
+            TRY(cursor_array(cursor, &items));
+        else
+            items = 1;
+        for (uint32_t n = 0; n < items; n++)
+            TRY(blank_record(cursor, field->record, bytes));
+    }
+    return STATUS_OK;
+}
+
+status_t codec_blank_tokens(const message_row_t *row, uint8_t *bytes, size_t size)
+{
+    cursor_t cursor = {.bytes = bytes, .size = size};
+
+    TRY(blank_record(&cursor, &row->record, bytes));
+    if (cursor.at != size)
+        return FAIL(STATUS_MALFORMED, "%s: %zu bytes behind its end", row->name, size - cursor.at);
+    return STATUS_OK;
+}
+
 /* ---- compare ---- */
 
 static bool record_equal(const record_t *record, const void *a, const void *b)

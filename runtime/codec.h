@@ -27,6 +27,11 @@ MUST_USE status_t codec_encode(const message_row_t *row, const void *body, uint8
 MUST_USE status_t codec_decode(const message_row_t *row, const uint8_t *bytes, size_t size,
                                arena_t *arena, const void **body);
 
+/* Sets every token id in one encoded body to zero, in place and in as many bytes: for what must not
+ * hold anybody's text. STATUS_MALFORMED, and any of it may be left, if it is no such body, or has
+ * fields behind those of this row, which may hold anything. */
+MUST_USE status_t codec_blank_tokens(const message_row_t *row, uint8_t *bytes, size_t size);
+
 bool codec_equal(const message_row_t *row, const void *a, const void *b);
 
 /* One line without its end: submit{request=1, sampling={seed=7, ...}, prompt=[120 u32s], ...}.

@@ -4,9 +4,10 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/probe.h"
+#include "runtime/codec.h"
 #include "runtime/outbox.h"
 
-static size_t state_bytes(const actor_type_t *type, const actor_birth_t *birth)
+size_t dispatch_state_bytes(const actor_type_t *type, const actor_birth_t *birth)
 {
     return type->bytes ? type->bytes(birth) : type->state_bytes;
 }
@@ -21,7 +22,7 @@ size_t dispatch_bytes(const actor_type_t *type, const message_table_t *table,
 {
     size_t cells = cells_of(&type->table, table) + cells_of(&type->attempts, table);
 
-    return state_bytes(type, birth) + cells * sizeof(dispatch_cell_t) + 256;
+    return dispatch_state_bytes(type, birth) + cells * sizeof(dispatch_cell_t) + 256;
 }
 
 static void set(dispatch_cell_t *cells, const actor_table_t *table, uint32_t message_count,
@@ -63,7 +64,7 @@ static void fill(dispatch_cell_t *cells, const actor_table_t *table, uint32_t me
 status_t dispatch_init(dispatch_t *dispatch, const actor_type_t *type, const message_table_t *table,
                        const actor_birth_t *birth, arena_t *arena)
 {
-    size_t bytes = state_bytes(type, birth);
+    size_t bytes = dispatch_state_bytes(type, birth);
 
     ASSERT(table->count <= MESSAGES_MAX);
     ASSERT(type->table.state_count <= ACTOR_STATES_MAX);
@@ -189,6 +190,19 @@ static status_t by_items(dispatch_t *dispatch, const envelope_t *envelope, outbo
         return STATUS_OK;
     }
     UNREACHABLE("a message of scope ITEMS has items");
+}
+
+status_t dispatch_admit(const dispatch_t *dispatch, actor_kind_t from, uint16_t id,
+                        const uint8_t *body, size_t size, arena_t *arena, const void **decoded)
+{
+    const message_row_t *row = id < dispatch->table->count ? &dispatch->table->rows[id] : NULL;
+
+    if (!row || !row->name)
+        return FAIL(STATUS_MALFORMED, "message %u is not known here", id);
+    if (!(row->from & BIT(from)) || !(row->to & BIT(dispatch->type->kind)) ||
+        (row->class == MESSAGE_LOCAL && from != ACTOR_PORT))
+        return FAIL(STATUS_MALFORMED, "%s does not go this way", row->name);
+    return codec_decode(row, body, size, arena, decoded);
 }
 
 status_t dispatch_message(dispatch_t *dispatch, const envelope_t *envelope, outbox_t *outbox)

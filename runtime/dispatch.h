@@ -42,6 +42,8 @@ typedef struct {
     uint64_t failed[MESSAGES_MAX];
 } dispatch_t;
 
+/* Of the state alone. */
+size_t dispatch_state_bytes(const actor_type_t *type, const actor_birth_t *birth);
 /* Memory that dispatch_init takes from its arena. */
 size_t dispatch_bytes(const actor_type_t *type, const message_table_t *table,
                       const actor_birth_t *birth);
@@ -50,6 +52,11 @@ MUST_USE status_t dispatch_init(dispatch_t *dispatch, const actor_type_t *type,
                                 const message_table_t *table, const actor_birth_t *birth,
                                 arena_t *arena);
 
+/* Decodes what `from` sent into `arena`. STATUS_MALFORMED: it does not decode, or no such message
+ * goes from there to here. */
+MUST_USE status_t dispatch_admit(const dispatch_t *dispatch, actor_kind_t from, uint16_t id,
+                                 const uint8_t *body, size_t size, arena_t *arena,
+                                 const void **decoded);
 /* Handles one decoded message. Only an ENGINE status comes back; then the process must end. */
 MUST_USE status_t dispatch_message(dispatch_t *dispatch, const envelope_t *envelope,
                                    outbox_t *outbox);

@@ -36,7 +36,6 @@ typedef struct {
 struct node {
     node_config_t config;
     actor_birth_t birth;
-    actor_kind_t kind;
     dispatch_t dispatch;
     outbox_t outbox;
     queue_t mailbox;
@@ -58,6 +57,7 @@ struct node {
     bool working;    /* a handler runs: ports must not post into the mailbox under it */
     status_t failed; /* of a push; ends the process after the handler */
     envelope_t last;
+    journal_t *journal; /* NULL: none is kept */
     figures_t *figures;
     figures_t *own_figures; /* if the driver gave none */
 };
@@ -368,6 +368,7 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
     peer_t *peer;
     status_t status;
 
+    journal_output(node->journal, to, row->id, body, size);
     if (roster_kind(node->config.roster, to) == ACTOR_PORT) {
         node->config.driver.port(node->config.driver.context, to, row->id, body, size);
         return;
@@ -407,16 +408,22 @@ static void pushed(void *context, actor_id_t to, uint16_t id, const void *body)
 
 static bool is_up(const void *context, actor_id_t to)
 {
-    const peer_t *peer = find(context, to);
+    const node_t *node = context;
+    const peer_t *peer = find(node, to);
+    bool up = peer && has_met(peer);
 
-    return peer && has_met(peer);
+    journal_answer(node->journal, to, JOURNAL_IS_UP, up);
+    return up;
 }
 
 static bool may_send(const void *context, actor_id_t to, const message_row_t *row)
 {
-    const peer_t *peer = find(context, to);
+    const node_t *node = context;
+    const peer_t *peer = find(node, to);
+    bool may = peer && has_met(peer) && stream_may_send(&peer->stream, row);
 
-    return peer && has_met(peer) && stream_may_send(&peer->stream, row);
+    journal_answer(node->journal, to, row->id, may);
+    return may;
 }
 
 static void show_stream(node_t *node, const peer_t *peer)
@@ -471,20 +478,12 @@ static void meet(node_t *node, uint16_t id, const void *body)
 static status_t handle(node_t *node, const mail_t *mail, const uint8_t *body)
 {
     const node_config_t *config = &node->config;
-    const message_row_t *row =
-        mail->id < config->table->count ? &config->table->rows[mail->id] : NULL;
-    actor_kind_t from = roster_kind(config->roster, mail->from);
     const void *decoded = NULL;
     status_t status;
 
     trail_reset();
-    if (!row || !row->name)
-        status = FAIL(STATUS_MALFORMED, "message %u is not known here", mail->id);
-    else if (!(row->from & BIT(from)) || !(row->to & BIT(node->kind)) ||
-             (row->class == MESSAGE_LOCAL && from != ACTOR_PORT))
-        status = FAIL(STATUS_MALFORMED, "%s does not go this way", row->name);
-    else
-        status = codec_decode(row, body, mail->size, &node->arena, &decoded);
+    status = dispatch_admit(&node->dispatch, roster_kind(config->roster, mail->from), mail->id,
+                            body, mail->size, &node->arena, &decoded);
     if (status != STATUS_OK) {
         uint64_t before = figure_get(&node->figures->malformed);
 
@@ -536,6 +535,32 @@ static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t e
     figure_add(&figures->progress, 1);
 }
 
+/* Before the work, so that what ends the process stands in the journal. */
+static void note_input(node_t *node, const mail_t *mail)
+{
+    journal_input_t input = {.us = node->now_us};
+
+    if (!mail || mail->swallowed) {
+        journal_input(node->journal, JOURNAL_PLAN, &input, NULL);
+        return;
+    }
+    input.size = mail->size;
+    input.incarnation = mail->incarnation;
+    input.from = mail->from;
+    input.id = mail->id;
+    journal_input(node->journal, JOURNAL_MESSAGE, &input, (const uint8_t *)(mail + 1));
+}
+
+static void note_result(node_t *node, status_t status)
+{
+    const dispatch_t *dispatch = &node->dispatch;
+    const actor_type_t *type = dispatch->type;
+
+    if (node->journal)
+        journal_result(node->journal, status, type->state(dispatch->self),
+                       type->attempt_count ? type->attempt_count(dispatch->self) : 0);
+}
+
 status_t node_work(node_t *node, bool *worked)
 {
     size_t size = 0;
@@ -551,6 +576,7 @@ status_t node_work(node_t *node, bool *worked)
     node->working = true;
     node->last = (envelope_t){.from = ACTOR_NONE};
     arena_reset(&node->arena);
+    note_input(node, front);
     if (front) {
         mail = *front;
         if (mail.from == PORT_RUNTIME && mail.id == RUNTIME_TICK)
@@ -570,6 +596,7 @@ status_t node_work(node_t *node, bool *worked)
     node->plan_due = false;
     if (status == STATUS_OK)
         dispatch_plan(&node->dispatch, &node->outbox);
+    note_result(node, status);
     node->working = false;
     show(node, front ? &mail : NULL, began, look_at_clock(node));
     if (mail.id == RUNTIME_TICK && mail.from == PORT_RUNTIME)
@@ -656,6 +683,17 @@ static status_t open_parts(node_t *node)
     return STATUS_OK;
 }
 
+/* Without one an actor works as well. */
+static void open_journal(node_t *node)
+{
+    const node_config_t *config = &node->config;
+    const char *name = roster_name(config->roster, node->birth.id);
+
+    if (journal_open(config->journal, config->table, config->type, &node->birth, name,
+                     node->dispatch.self, node->dispatch.self_bytes, &node->journal) != STATUS_OK)
+        LOG(ERROR, "JOURNAL-ABSENT actor=%s: %s", name, trail_text());
+}
+
 status_t node_open(const node_config_t *config, node_t **node_p)
 {
     node_t *node = calloc(1, sizeof(*node));
@@ -666,8 +704,7 @@ status_t node_open(const node_config_t *config, node_t **node_p)
     node->config = *config;
     node->birth = *config->birth;
     node->figures = config->figures;
-    node->kind = roster_kind(config->roster, node->birth.id);
-    ASSERT(node->kind == config->type->kind);
+    ASSERT(roster_kind(config->roster, node->birth.id) == config->type->kind);
     queue_init(&node->mailbox, MAILBOX_BYTES_MAX);
     node->ticked_us = look_at_clock(node);
     status = open_parts(node);
@@ -677,6 +714,8 @@ status_t node_open(const node_config_t *config, node_t **node_p)
         node_close(node);
         return trail_pass(status, __func__, __LINE__);
     }
+    if (config->journal)
+        open_journal(node);
     node->plan_due = true;
     node_tick(node);
     *node_p = node;
@@ -689,6 +728,7 @@ void node_close(node_t *node)
         return;
     for (uint32_t i = 0; i < node->peer_count; i++)
         stream_fini(&node->peers[i].stream);
+    journal_close(node->journal);
     queue_fini(&node->mailbox);
     free(node->peers);
     free(node->peer_of);

@@ -17,6 +17,7 @@
 
 #include "runtime/dispatch.h"
 #include "runtime/figures.h"
+#include "runtime/journal.h"
 #include "runtime/outbox.h"
 #include "runtime/stream.h"
 
@@ -56,11 +57,12 @@ typedef struct {
     stream_digests_t digests;
     const char *endpoint; /* put into HELLO for peers that do not know it; "" or NULL: none */
     node_driver_t driver;
-    uint64_t tick_us;        /* period of TICK, for its worth */
-    figures_t *figures;      /* where to show them (shared memory), or NULL */
-    bool check;              /* run the type's check after every message */
-    dispatch_met_t *met;     /* dispatch.h; NULL: nobody asks */
-    const node_room_t *room; /* borrowed until close; NULL: the node has its own */
+    uint64_t tick_us;               /* period of TICK, for its worth */
+    figures_t *figures;             /* where to show them (shared memory), or NULL */
+    bool check;                     /* run the type's check after every message */
+    dispatch_met_t *met;            /* dispatch.h; NULL: nobody asks */
+    const journal_place_t *journal; /* where to keep one, or NULL; borrowed while opening */
+    const node_room_t *room;        /* borrowed until close; NULL: the node has its own */
 } node_config_t;
 
 /* Allocates all an actor ever needs but what queues grow by. Owner closes. */

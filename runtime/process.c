@@ -319,6 +319,7 @@ static status_t open_node(process_t *process)
                                      .port = to_port,
                                      .observer = observer},
                           .tick_us = config->tick_us,
+                          .journal = config->journal,
                           .check = config->check};
 
     if (config->shm_prefix) {

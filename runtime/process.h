@@ -48,6 +48,7 @@ typedef struct {
     void *zmq; /* context to share (inproc), or NULL */
     const char
         *shm_prefix;  /* "/lockstep-NAME-": figures and ring are shown under it; NULL: not shown */
+    const journal_place_t *journal; /* where to keep one; NULL: nowhere */
     uint64_t tick_us; /* 0: 20 ms */
     uint64_t poll_us; /* how long to look for frames before sleeping; 0 where cores are scarce */
     uint32_t end_states; /* BIT(state) of the actor in which the run ends by itself */

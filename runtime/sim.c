@@ -196,13 +196,7 @@ static void note_frame(sim_t *sim, actor_id_t from, actor_id_t to, const uint8_t
 
     digest = random_mix(digest ^ sim->now);
     digest = random_mix(digest ^ ((uint64_t)from << 48 | (uint64_t)to << 32 | size));
-    for (size_t at = 0; at < size; at += 8) {
-        uint64_t word = 0;
-
-        memcpy(&word, bytes + at, size - at < 8 ? size - at : 8);
-        digest = random_mix(digest ^ word);
-    }
-    sim->digest = digest;
+    sim->digest = random_digest(digest, bytes, size);
 }
 
 static void send_frame(void *context, actor_id_t to, const uint8_t *bytes, size_t size)
@@ -294,7 +288,8 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
     const actor_birth_t birth = {.id = place->id,
                                  .incarnation = incarnation,
                                  .topology = place->fixed.topology,
-                                 .setup = place->fixed.setup};
+                                 .setup = place->fixed.setup,
+                                 .setup_bytes = place->fixed.setup_bytes};
     const node_config_t config = {.type = place->fixed.type,
                                   .birth = &birth,
                                   .table = sim->config.table,
@@ -310,6 +305,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
                                   .tick_us = sim->config.tick_us,
                                   .room = &sim->room,
                                   .met = place->fixed.met,
+                                  .journal = sim->config.journal,
                                   .check = sim->config.check};
     status_t status;
 

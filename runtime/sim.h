@@ -13,6 +13,7 @@
 #include "runtime/actor.h"
 #include "runtime/base/random.h"
 #include "runtime/dispatch.h"
+#include "runtime/journal.h"
 #include "runtime/roster.h"
 #include "runtime/stream.h"
 
@@ -28,6 +29,7 @@ typedef struct {
     uint64_t handle_us_max; /* virtual time one message takes its actor, from 1 */
     uint64_t tick_us;       /* period of TICK */
     bool check;             /* run each type's check after every message */
+    const journal_place_t *journal; /* where each life keeps one, or NULL; borrowed likewise */
 } sim_config_t;
 
 /* What the actor pushed to one of its ports, decoded; valid until the call returns. */
@@ -39,6 +41,7 @@ typedef struct {
     const actor_type_t *type;
     const struct topology *topology; /* for actor_birth_t */
     const void *setup;               /* for actor_birth_t */
+    size_t setup_bytes;
     stream_digests_t digests;
     dispatch_met_t *met; /* NULL: nobody asks what was met */
     sim_port_t *port;    /* NULL: what it pushes to ports is dropped */

@@ -140,3 +140,70 @@ void topology_derive_actors(topology_t *topology)
     for (uint16_t i = 0; i < topology->transfer_count; i++)
         derive_add(topology, TOPOLOGY_TRANSFER, i, topology->transfers[i].host);
 }
+
+/* ---- blocks from elsewhere -------------------------------------------------------------------- */
+
+static bool ends(const char *text, size_t size)
+{
+    return memchr(text, '\0', size) != NULL;
+}
+
+static bool is_group(const topology_t *topology, const topology_group_t *group)
+{
+    return group->tp >= 1 && group->tp <= RANKS_MAX && group->host < topology->host_count &&
+           group->slots <= SLOTS_MAX && group->chunk_tokens <= STEP_TOKENS_MAX;
+}
+
+/* A group's ranks follow their leader. */
+static bool is_rank(const topology_t *topology, const topology_actor_t *rank)
+{
+    const topology_actor_t *leader = &topology->actors[rank->leader];
+    const topology_group_t *group;
+
+    if (rank->leader >= rank->id)
+        return false;
+    group = topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+    return group && rank->rank < group->tp && rank->id == rank->leader + 1 + rank->rank;
+}
+
+static bool is_actor(const topology_t *topology, const topology_actor_t *actor)
+{
+    bool placed = actor->id == actor - topology->actors && actor->host < topology->host_count &&
+                  actor->kind < TOPOLOGY_KIND_COUNT && ends(actor->name, sizeof(actor->name));
+
+    if (!placed || actor->kind == TOPOLOGY_RANK)
+        return placed && is_rank(topology, actor);
+    return actor->instance < topology_count(topology, (topology_kind_t)actor->kind);
+}
+
+static bool has_all(const topology_t *topology)
+{
+    for (uint32_t kind = 0; kind < TOPOLOGY_RANK; kind++)
+        for (uint16_t i = 0; i < topology_count(topology, (topology_kind_t)kind); i++) {
+            const topology_actor_t *actor = topology_actor(topology, (topology_kind_t)kind, i);
+            const topology_group_t *group = topology_group(topology, (topology_kind_t)kind, i);
+
+            if (!actor || (group && (!is_group(topology, group) ||
+                                     actor->id + group->tp >= topology->actor_count)))
+                return false;
+        }
+    return true;
+}
+
+status_t topology_check(const topology_t *topology)
+{
+    const topology_t *t = topology;
+
+    if (t->host_count > HOSTS_MAX || t->gateway_count > INSTANCES_MAX ||
+        t->prefill_count > INSTANCES_MAX || t->decode_count > INSTANCES_MAX ||
+        t->transfer_count > INSTANCES_MAX || t->actor_count > ACTORS_MAX || !has_all(t) ||
+        t->context_tokens < 1 || t->context_tokens > PROMPT_TOKENS_MAX || t->border_every < 1)
+        return FAIL(STATUS_CORRUPT, "a topology that no file can have");
+    for (uint16_t i = 0; i < t->actor_count; i++)
+        if (!is_actor(t, &t->actors[i]))
+            return FAIL(STATUS_CORRUPT, "a topology whose actor %u is none", i);
+    if (!ends(t->name, sizeof(t->name)) || !ends(t->model_path, sizeof(t->model_path)) ||
+        !ends(t->served_name, sizeof(t->served_name)))
+        return FAIL(STATUS_CORRUPT, "a topology with a name that does not end");
+    return STATUS_OK;
+}

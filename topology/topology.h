@@ -164,6 +164,10 @@ MUST_USE status_t topology_load(const char *path, topology_t *topology, topology
 MUST_USE status_t topology_parse(const char *text, size_t bytes, const char *path,
                                  topology_t *topology, topology_errors_t *errors);
 
+/* Of a block that came from elsewhere: whether everything in it that others take for an index or a
+ * count is one, and texts end. CORRUPT says what is not. */
+MUST_USE status_t topology_check(const topology_t *topology);
+
 void topology_errors_add(topology_errors_t *errors, topology_mark_t at, const char *format, ...)
     PRINTF_LIKE(3, 4);
 /* One line each: "file:line:column: text". */

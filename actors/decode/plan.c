@@ -238,6 +238,18 @@ static uint32_t collect_tokens(decode_t *self, actor_id_t gateway)
     return item_count;
 }
 
+static void clear_views(decode_t *self, record_tokens_item_t *items, uint32_t count)
+{
+    record_token_t *views = AT(self, record_token_t, views_offset);
+
+    for (uint32_t i = 0, used = 0; i < count; i++) {
+        memset(&views[used], 0, items[i].tokens.count * sizeof(*views));
+        used += items[i].tokens.count;
+    }
+    if (count > 0)
+        memset(items, 0, count * sizeof(*items));
+}
+
 static void plan_tokens(decode_t *self, outbox_t *outbox)
 {
     attempt_t *all = attempts_of(self);
@@ -258,6 +270,7 @@ static void plan_tokens(decode_t *self, outbox_t *outbox)
         message.items.count = collect_tokens(self, gateway);
         if (message.items.count > 0)
             outbox_push(outbox, gateway, MESSAGE_tokens, &message);
+        clear_views(self, items, message.items.count); /* a state holds no pointers */
     }
 }
 
@@ -330,8 +343,10 @@ static void plan_source(decode_t *self, source_t *source, outbox_t *outbox)
         plan_mapping(self, source, outbox);
     if (news && outbox_may_send(outbox, source->leader, MESSAGE_pair)) {
         outbox_push(outbox, source->leader, MESSAGE_pair, &pair);
-        source->said = pair;
-        source->said.reason = (text_view_t){0};
+        /* By field: a copy would bring along what lies between them on the stack. */
+        source->said.source_epoch = pair.source_epoch;
+        source->said.target_epoch = pair.target_epoch;
+        source->said.state = pair.state;
         source->said_any = true;
     }
     if (source->room_owed && self->came_free > source->room_after && source->state == PAIR_OK &&

@@ -281,6 +281,9 @@ static void copy_parameters(request_t *request, const message_client_request_t *
     }
     for (uint32_t i = 0; i < m->limits.stop_tokens.count; i++)
         request->stop_tokens[i] = m->limits.stop_tokens.data[i];
+    request->sampling.bias_tokens.data = NULL; /* a state holds no pointers */
+    request->sampling.bias_values.data = NULL;
+    request->limits.stop_tokens.data = NULL;
 }
 
 static const char *reason_to_refuse(const gateway_t *self, const message_client_request_t *m)

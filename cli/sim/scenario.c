@@ -254,6 +254,7 @@ static void configure(world_config_t *config, const scenario_t *scenario, const 
         .trace = scenario->trace,
         .met = scenario->coverage ? scenario->coverage->met : NULL,
         .chronicle = scenario->chronicle,
+        .journal = scenario->journal,
     };
     for (uint32_t i = 0; i < story->request_count; i++) {
         const story_request_t *request = &story->requests[i];

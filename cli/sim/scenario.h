@@ -12,11 +12,12 @@
 typedef struct {
     const topology_t *topology; /* of the file */
     uint64_t seed;
-    const story_t *story;   /* NULL: the one that `seed` draws */
-    plant_t plant;          /* one of code must be set before (plant_set) */
-    FILE *trace;            /* every message, as it is handled */
-    coverage_t *coverage;   /* what the run reached is added to it */
-    chronicle_t *chronicle; /* takes what happens */
+    const story_t *story;           /* NULL: the one that `seed` draws */
+    plant_t plant;                  /* one of code must be set before (plant_set) */
+    FILE *trace;                    /* every message, as it is handled */
+    coverage_t *coverage;           /* what the run reached is added to it */
+    chronicle_t *chronicle;         /* takes what happens */
+    const journal_place_t *journal; /* where each life keeps one */
 } scenario_t;
 
 typedef struct {

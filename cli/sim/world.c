@@ -487,6 +487,7 @@ static void add_actors(world_t *world)
             .type = actor_type_of(world->roster.actors[i].kind),
             .topology = topology,
             .setup = setup_of(world, (actor_id_t)i),
+            .setup_bytes = sizeof(leader_setup_t),
             .digests = {.topology = topology->version},
             .met = world->config.met ? &world->config.met[world->roster.actors[i].kind] : NULL,
             .port = on_port,
@@ -528,6 +529,7 @@ world_t *world_open(const world_config_t *config)
     world->config.topology = &world->topology;
     roster_init(&world->roster, &world->topology);
     sim.roster = &world->roster;
+    sim.journal = config->journal;
     world->setup = (symbolic_setup_t){.world = symbolic_world_open(),
                                       .weights = 7,
                                       .vocabulary = VOCABULARY,

@@ -51,12 +51,13 @@ typedef struct {
     const world_request_t *requests;
     uint32_t prompt_tokens_max;
     uint32_t answer_tokens_max;
-    uint32_t pages_max;          /* of a group, the test page included; 0: as the topology says */
-    uint32_t slots_max;          /* likewise */
-    uint64_t tick_us;            /* 0: 50 ms */
-    FILE *trace;                 /* NULL: none */
-    dispatch_met_t *met;         /* by actor kind; NULL: nobody asks */
-    struct chronicle *chronicle; /* takes what happens (chronicle.h); NULL: nobody asks */
+    uint32_t pages_max;  /* of a group, the test page included; 0: as the topology says */
+    uint32_t slots_max;  /* likewise */
+    uint64_t tick_us;    /* 0: 50 ms */
+    FILE *trace;         /* NULL: none */
+    dispatch_met_t *met; /* by actor kind; NULL: nobody asks */
+    const journal_place_t *journal; /* where each life keeps one; NULL: nowhere */
+    struct chronicle *chronicle;    /* takes what happens (chronicle.h); NULL: nobody asks */
 } world_config_t;
 
 typedef struct world world_t;

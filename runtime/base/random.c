@@ -1,5 +1,7 @@
 #include "runtime/base/random.h"
 
+#include <string.h>
+
 #include "runtime/base/check.h"
 
 #define GOLDEN_GAMMA UINT64_C(0x9e3779b97f4a7c15)
@@ -9,6 +11,19 @@ uint64_t random_mix(uint64_t x)
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
+}
+
+uint64_t random_digest(uint64_t digest, const void *bytes, size_t size)
+{
+    const unsigned char *from = bytes;
+
+    for (size_t at = 0; at < size; at += 8) {
+        uint64_t word = 0;
+
+        memcpy(&word, from + at, size - at < 8 ? size - at : 8);
+        digest = random_mix(digest ^ word);
+    }
+    return digest;
 }
 
 uint64_t random_at(uint64_t seed, uint64_t counter)

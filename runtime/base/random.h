@@ -6,6 +6,7 @@
 #ifndef RUNTIME_BASE_RANDOM_H
 #define RUNTIME_BASE_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -14,6 +15,8 @@ typedef struct {
 
 /* The finalizer: a bijection of 64 bits. */
 uint64_t random_mix(uint64_t x);
+/* `digest` after these bytes too, whole words at a time. */
+uint64_t random_digest(uint64_t digest, const void *bytes, size_t size);
 /* The value number `counter` of stream `seed`. */
 uint64_t random_at(uint64_t seed, uint64_t counter);
 
