@@ -28,6 +28,7 @@ static void make(world_client_t *client, const world_config_t *config,
     client->arrives_us = load->arrives_us;
     client->prompt_count = load->prompt_tokens;
     client->output_tokens_max = load->output_tokens_max;
+    client->deadline_ms = load->deadline_ms;
     client->sampling = (device_sampling_t){.seed = load->sampling_seed,
                                            .temperature = load->warm ? 1 : 0,
                                            .top_p = 1,

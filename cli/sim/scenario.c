@@ -78,7 +78,8 @@ static void delay(run_t *run, const story_fault_t *fault, actor_id_t actor)
 static void strike_actor(run_t *run, const story_fault_t *fault, actor_id_t actor)
 {
     world_t *world = run->world;
-    bool is_rank = world_topology(world)->actors[actor].kind == TOPOLOGY_RANK;
+    uint16_t kind = world_topology(world)->actors[actor].kind;
+    bool is_rank = kind == TOPOLOGY_RANK;
     actor_id_t other = actor_named(run, fault->other);
 
     if (fault->kind == FAULT_kill)
@@ -89,6 +90,8 @@ static void strike_actor(run_t *run, const story_fault_t *fault, actor_id_t acto
         world_cut(world, actor, other, fault->us);
     else if (fault->kind == FAULT_late)
         delay(run, fault, actor);
+    else if (fault->kind == FAULT_drain && (kind == TOPOLOGY_PREFILL || kind == TOPOLOGY_DECODE))
+        world_drain(world, actor, fault->us);
     else if (fault->kind == FAULT_slow && is_rank)
         world_slow(world, actor, fault->number);
     else if (fault->kind == FAULT_shuffle && is_rank)
@@ -110,7 +113,7 @@ static void strike(run_t *run, const story_fault_t *fault)
     if (fault->kind == FAULT_pause)
         sim_pause(world_sim(run->world), fault->us);
     else if (fault->kind == FAULT_abort && fault->request - 1 < world_client_count(run->world))
-        world_abort(run->world, fault->request - 1);
+        (fault->number == 1 ? world_stop : world_abort)(run->world, fault->request - 1);
     else if (actor != ACTOR_NONE)
         strike_actor(run, fault, actor);
 }

@@ -160,6 +160,7 @@ static bool simplify_requests(shrink_t *self)
         kept = lower_u32(self, &request->prompt_tokens, 1) || kept;
         kept = lower_u32(self, &request->beginning, 0) || kept;
         kept = lower_u32(self, &request->warm, 0) || kept;
+        kept = lower_u32(self, &request->deadline_ms, 0) || kept;
         kept = lower_u64(self, &request->arrives_us, 0) || kept;
     }
     return kept;

@@ -22,6 +22,9 @@ enum {
     PAUSE_US = 30000000,
     SHUFFLE_US = 20000,
     LATE_US = 3000000,
+    DRAIN_US = 5000000,
+    DRAIN_MS = 1000,
+    DEADLINE_MS = 2000,
     SLOW_MAX = 40,
     FLIPS_MAX = 2, /* three could end a request as poisoned, by the rules */
     PAGES_SPARE = 32,
@@ -85,6 +88,8 @@ static void draw_requests(story_t *story, random_t *random)
             .sampling_seed = random_next(random),
             .warm = (uint32_t)random_below(random, 2),
         };
+        if (random_below(random, 8) == 0)
+            request->deadline_ms = (uint32_t)draw_long(random, DEADLINE_MS);
         if (random_below(random, BEGINNINGS + 1) > 0)
             request->shared_tokens = (uint32_t)random_below(random, request->prompt_tokens + 1);
     }
@@ -116,6 +121,7 @@ static void draw_bounds(story_t *story, random_t *random)
     if (random_below(random, 2) == 0)
         story->border_every = 1 + (uint32_t)random_below(random, BORDERS_DRAWN);
     story->tick_us = TICK_US << random_below(random, 2);
+    story->drain_ms = (uint32_t)draw_long(random, DRAIN_MS);
 }
 
 static bool fits(fault_kind_t kind, uint16_t actor)
@@ -124,6 +130,8 @@ static bool fits(fault_kind_t kind, uint16_t actor)
 
     if (kind == FAULT_slow || kind == FAULT_shuffle || kind == FAULT_flip)
         return is_rank;
+    if (kind == FAULT_drain)
+        return actor == TOPOLOGY_PREFILL || actor == TOPOLOGY_DECODE;
     return kind == FAULT_cut || actor != TOPOLOGY_SUPERVISOR;
 }
 
@@ -181,6 +189,10 @@ static void draw_what(const story_t *story, story_fault_t *fault, random_t *rand
     case FAULT_abort:
         if (fault->when != WHEN_phase)
             fault->request = 1 + (uint32_t)random_below(random, story->request_count);
+        fault->number = (uint32_t)random_below(random, 2);
+        break;
+    case FAULT_drain:
+        fault->us = draw_long(random, DRAIN_US);
         break;
     case FAULT_pause:
         fault->us = draw_long(random, PAUSE_US);
@@ -320,5 +332,7 @@ bool story_topology(const story_t *story, const topology_t *file, topology_t *to
         topology->prefills[i].chunk_tokens = story->chunk_tokens;
     if (story->border_every > 0)
         topology->border_every = story->border_every;
+    if (story->drain_ms > 0)
+        topology->drain_timeout_ms = story->drain_ms;
     return true;
 }

@@ -21,12 +21,13 @@ enum { STORY_REQUESTS_MAX = 64, STORY_FAULTS_MAX = 8 };
     F(kill, "a process dies at once")                                                              \
     F(stall, "a process stops for `us`; who stops too long is killed by its supervisor")           \
     F(cut, "the connection to `other` breaks for `us`")                                            \
-    F(abort, "the client of `request` leaves")                                                     \
+    F(abort, "the client of `request` leaves, or has enough if `number` is 1")                     \
     F(pause, "the whole machine stands still for `us`")                                            \
     F(slow, "a rank takes `number` times as long")                                                 \
     F(shuffle, "what a rank's copies came to is said up to `us` late, in any order")               \
     F(flip, "one bit of a rank's pool is another: `unit`, `index`, `word`, `number`")              \
-    F(late, "the process starts `us` late")
+    F(late, "the process starts `us` late")                                                        \
+    F(drain, "the group of a leader takes no new work for `us`")
 
 typedef enum {
 #define FAULT_ENUM(name, text) FAULT_##name,
@@ -76,6 +77,7 @@ typedef struct {
     uint32_t chunk_tokens;
     uint32_t border_every;
     uint64_t tick_us;
+    uint32_t drain_ms; /* what runs in a group that drains may go on for so long */
     uint32_t request_count;
     uint32_t fault_count;
     story_request_t requests[STORY_REQUESTS_MAX]; /* number n is requests[n - 1] for good */

@@ -40,6 +40,7 @@ static const text_field_t story_fields[] = {
     NUMBER(story_t, decodes), NUMBER(story_t, transfers),    NUMBER(story_t, tp),
     NUMBER(story_t, pages),   NUMBER(story_t, slots),        NUMBER(story_t, streams),
     NUMBER(story_t, tick_us), NUMBER(story_t, chunk_tokens), NUMBER(story_t, border_every),
+    NUMBER(story_t, drain_ms),
 };
 
 static const text_field_t request_fields[] = {
@@ -47,6 +48,7 @@ static const text_field_t request_fields[] = {
     NUMBER(story_request_t, output_tokens_max), NUMBER(story_request_t, shared_tokens),
     NUMBER(story_request_t, beginning),         NUMBER(story_request_t, own),
     NUMBER(story_request_t, sampling_seed),     NUMBER(story_request_t, warm),
+    NUMBER(story_request_t, deadline_ms),
 };
 
 static const text_field_t fault_fields[] = {

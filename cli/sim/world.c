@@ -39,6 +39,8 @@ typedef struct job {
     actor_id_t actor;
     incarnation_t incarnation;
     uint8_t cause;
+    bool on;     /* drain */
+    uint64_t us; /* drain: for how long */
     uint32_t client;
     struct job *previous;
     struct job *next;
@@ -54,7 +56,8 @@ struct world {
     sim_devices_t *devices;
     world_client_t *clients;
     uint32_t open_clients;        /* not ended */
-    uint64_t faults_end_us;       /* a stall lasts so long, a cut too */
+    uint64_t faults_end_us;       /* a stall lasts so long, a cut and a drain too */
+    job_t *draining;              /* the wish that a gateway has and has not answered */
     uint64_t late_us[ACTORS_MAX]; /* of the next start */
     job_t *jobs;
     bool flips_allowed;
@@ -242,6 +245,7 @@ static void client_send(world_t *world, world_client_t *client)
         .client = client->id,
         .prompt = {client->prompt, client->prompt_count},
         .limits = {.output_tokens_max = client->output_tokens_max},
+        .deadline_ms = client->deadline_ms,
     };
 
     request.sampling =
@@ -272,15 +276,25 @@ static void client_comes_after(world_t *world, uint32_t client, uint64_t us)
     job_after(world, us, on_client_comes, (job_t){.client = client});
 }
 
-void world_abort(world_t *world, uint32_t index)
+static void client_leaves(world_t *world, uint32_t index, end_reason_t reason)
 {
     world_client_t *client = &world->clients[index];
-    message_client_abort_t abort = {client->id, END_ABORTED};
+    message_client_abort_t abort = {client->id, (uint8_t)reason};
 
     if (!client->sent || client->ended || client->aborted)
         return;
     client->aborted = true;
     sim_post(world->sim, gateway_of(world, client), PORT_CLIENT, MESSAGE_client_abort, &abort, 1);
+}
+
+void world_abort(world_t *world, uint32_t index)
+{
+    client_leaves(world, index, END_ABORTED);
+}
+
+void world_stop(world_t *world, uint32_t index)
+{
+    client_leaves(world, index, END_STOPPED);
 }
 
 static void client_ended(world_t *world, world_client_t *client, uint8_t reason)
@@ -331,7 +345,7 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
             client_ended(world, client, m->reason);
         else
             client_comes_after(world, (uint32_t)(client - world->clients), RETRY_US);
-    } else if (client->aborted) {
+    } else if (client->aborted || (m->reason == END_DEADLINE && client->deadline_ms)) {
         client_ended(world, client, m->reason);
     } else if (m->reason != client->answer_ends_by || client->received != client->answer_count ||
                m->token_count != client->answer_count) {
@@ -358,6 +372,54 @@ static void clients_lose_gateway(world_t *world, actor_id_t gateway)
     }
 }
 
+/* ---- an operator ----------------------------------------------------------------------------- */
+
+/* Through a gateway, which has room for one wish. */
+static void on_drain_due(void *context, sim_t *sim)
+{
+    job_t *job = context;
+    world_t *world = job->world;
+    actor_id_t gateway = topology_actor(&world->topology, TOPOLOGY_GATEWAY, 0)->id;
+    message_drain_t drain = {job->actor, job->on, 1};
+
+    if (world->draining || !sim_is_alive(sim, gateway)) {
+        sim_after(sim, RETRY_US, on_drain_due, job);
+        fault_lasts(world, RETRY_US);
+        return;
+    }
+    world->draining = job;
+    sim_post(sim, gateway, PORT_CLIENT, MESSAGE_drain, &drain, 1);
+}
+
+void world_drain(world_t *world, actor_id_t leader, uint64_t us)
+{
+    job_after(world, 1, on_drain_due, (job_t){.actor = leader, .on = true, .us = us});
+    fault_lasts(world, us + RETRY_US);
+}
+
+static void on_drain_answer(world_t *world, const message_drain_answer_t *m)
+{
+    job_t *job = world->draining;
+
+    ASSERT(job && job->actor == m->actor);
+    if (m->status != STATUS_OK)
+        world_violate(world, "drain: %s refused: %.*s", world->roster.actors[m->actor].name,
+                      (int)m->detail.count, m->detail.data);
+    if (job->on)
+        job_after(world, job->us, on_drain_due, (job_t){.actor = job->actor});
+    world->draining = NULL;
+    job_return(job);
+}
+
+/* A wish that died with its gateway is said again. */
+static void operator_loses_gateway(world_t *world, actor_id_t gateway)
+{
+    if (!world->draining || gateway != topology_actor(&world->topology, TOPOLOGY_GATEWAY, 0)->id)
+        return;
+    sim_after(world->sim, RETRY_US, on_drain_due, world->draining);
+    world->draining = NULL;
+}
+
 /* ---- ports and hook -------------------------------------------------------------------------- */
 
 static void on_client_port(world_t *world, uint16_t id, const void *body)
@@ -370,6 +432,8 @@ static void on_client_port(world_t *world, uint16_t id, const void *body)
         const message_client_end_t *m = body;
 
         on_client_end(world, &world->clients[m->client - 1], m);
+    } else if (id == MESSAGE_drain_answer) {
+        on_drain_answer(world, body);
     }
 }
 
@@ -406,8 +470,10 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
     kind = world->roster.actors[event->actor].kind;
     if (event->kind == SIM_STARTED && kind == ACTOR_RANK)
         sim_devices_start(world->devices, event->actor);
-    if (event->kind == SIM_DIED && kind == ACTOR_GATEWAY)
+    if (event->kind == SIM_DIED && kind == ACTOR_GATEWAY) {
         clients_lose_gateway(world, event->actor);
+        operator_loses_gateway(world, event->actor);
+    }
     if (event->kind == SIM_DIED && event->status != STATUS_OK) {
         world_violate(world, "engine: %s ended itself: %s: %s",
                       world->roster.actors[event->actor].name, status_name(event->status),

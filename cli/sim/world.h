@@ -40,7 +40,8 @@ typedef struct {
     uint32_t output_tokens_max; /* 0: this client never comes */
     uint64_t own;               /* seeds the rest of its prompt */
     uint64_t sampling_seed;
-    uint32_t warm; /* 1: temperature 1, else 0 */
+    uint32_t warm;        /* 1: temperature 1, else 0 */
+    uint32_t deadline_ms; /* 0: none */
 } world_load_t;
 
 typedef struct {
@@ -73,6 +74,7 @@ typedef struct {
     uint8_t answer_ends_by; /* end_reason_t: STOP or LENGTH */
     device_sampling_t sampling;
     uint32_t output_tokens_max;
+    uint32_t deadline_ms; /* 0: none; else END_DEADLINE is right at any token */
     bool sent;
     bool aborted; /* by the world: any end is right then */
     bool ended;
@@ -105,6 +107,10 @@ void world_stall(world_t *world, actor_id_t actor, uint64_t us);
 void world_cut(world_t *world, actor_id_t a, actor_id_t b, uint64_t us);
 /* The client leaves. Nothing if it has ended or not come. */
 void world_abort(world_t *world, uint32_t client);
+/* The client has enough, as when a stop string is met. */
+void world_stop(world_t *world, uint32_t client);
+/* An operator drains the group of this leader, by force, and takes that back after `us`. */
+void world_drain(world_t *world, actor_id_t leader, uint64_t us);
 /* A rank's steps and copies take `factor` times as long, until world_finish. */
 void world_slow(world_t *world, actor_id_t rank, uint32_t factor);
 /* What its copies came to is said up to `us` late, in any order, until world_finish. */

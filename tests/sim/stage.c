@@ -27,17 +27,27 @@ uint32_t stage_stride(uint32_t brief)
 #endif
 }
 
+static topology_t told;
+static topology_errors_t errors;
+
 topology_t *stage_topology(const char *name)
 {
-    static topology_t topology;
-    static topology_errors_t errors;
     char file[128];
 
     log_level_set(LOG_ERROR);
     world_keep_memory();
     snprintf(file, sizeof(file), "topology/examples/%s.yaml", name);
-    assert_int_equal(topology_load(file, &topology, &errors), STATUS_OK);
-    return &topology;
+    assert_int_equal(topology_load(file, &told, &errors), STATUS_OK);
+    return &told;
+}
+
+topology_t *stage_topology_text(const char *text)
+{
+    log_level_set(LOG_ERROR);
+    world_keep_memory();
+    assert_int_equal(topology_parse(text, strlen(text), "text.yaml", &told, &errors),
+                     STATUS_OK);
+    return &told;
 }
 
 world_t *stage_open(const topology_t *topology, const world_request_t *requests, uint32_t count)

@@ -16,6 +16,8 @@ uint32_t stage_stride(uint32_t brief);
 
 /* A copy of topology/examples/`name`.yaml, which the test may change; valid until the next call. */
 topology_t *stage_topology(const char *name);
+/* One whose text the test brings. */
+topology_t *stage_topology_text(const char *text);
 /* These requests, on that topology; seed 1. */
 world_t *stage_open(const topology_t *topology, const world_request_t *requests, uint32_t count);
 /* Everything ends, everything is free, every answer is right; closes the world. */
