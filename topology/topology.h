@@ -127,6 +127,7 @@ typedef struct topology {
     uint16_t verify;
     uint32_t border_every;   /* pages between kept borders inside a prompt */
     uint32_t context_tokens; /* prompt and answer of one request together */
+    uint64_t request_timeout_ms; /* 0: none */
     uint64_t drain_timeout_ms;
 
     uint16_t host_count;

@@ -553,9 +553,14 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
 
 static void end_if_late(gateway_t *self, request_t *request, outbox_t *outbox)
 {
+    char detail[REASON_BYTES_MAX];
+
     if (request->deadline_ms && request->deadline_ms <= self->now_ms) {
+        snprintf(detail, sizeof(detail), "the answer had %llu ms, which are over after %u tokens",
+                 (unsigned long long)(request->deadline_ms - request->came_ms),
+                 request->received.count);
         push_abort(request, END_DEADLINE, outbox);
-        finish(self, request, END_DEADLINE, "the deadline has passed", outbox);
+        finish(self, request, END_DEADLINE, detail, outbox);
     } else if (self->state == CLOSING && self->close_at_ms <= self->now_ms) {
         push_abort(request, END_ABORTED, outbox);
         finish(self, request, END_UNAVAILABLE, closing_text, outbox);

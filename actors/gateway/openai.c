@@ -395,3 +395,23 @@ status_t openai_prompt(const document_t *request, uint32_t vocabulary, uint32_t 
         return refuse(&reader, "prompt", "the prompt is empty");
     return STATUS_OK;
 }
+
+static uint32_t sooner(uint32_t a_ms, uint32_t b_ms)
+{
+    return b_ms != 0 && (a_ms == 0 || b_ms < a_ms) ? b_ms : a_ms;
+}
+
+status_t openai_timeout(const char *header, uint32_t limit_ms, openai_parameters_t *parameters,
+                        openai_error_t *error)
+{
+    char *end = NULL;
+    unsigned long long ms = header ? strtoull(header, &end, 10) : 0;
+
+    if (header && (*header < '0' || *header > '9' || *end || ms > UINT32_MAX)) {
+        openai_error_set(error, 400, OPENAI_TIMEOUT_HEADER, "%s must be a number of milliseconds",
+                         OPENAI_TIMEOUT_HEADER);
+        return FAIL(STATUS_INVALID, "%s", error->message);
+    }
+    parameters->timeout_ms = sooner(parameters->timeout_ms, sooner(limit_ms, (uint32_t)ms));
+    return STATUS_OK;
+}

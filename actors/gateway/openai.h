@@ -26,7 +26,7 @@ typedef struct {
     bool include_usage;
     bool parallel_tool_calls;
     bool logprobs; /* wanted, of `sampling.logprobs - 1` alternatives */
-    uint32_t timeout_ms;
+    uint32_t timeout_ms; /* 0: none */
     uint64_t salt;
     record_limits_t limits; /* output_tokens_max 0: as far as the context goes */
     record_sampling_t sampling;
@@ -52,6 +52,15 @@ MUST_USE status_t openai_parse(const document_t *request, bool chat, const char 
 MUST_USE status_t openai_prompt(const document_t *request, uint32_t vocabulary, uint32_t *ids,
                                 uint32_t ids_max, uint32_t *id_count, uint32_t *text,
                                 openai_error_t *error);
+
+/* Envoy and what is built on it say with it how long they wait: an answer that nobody would get holds
+ * no memory. */
+#define OPENAI_TIMEOUT_HEADER "x-envoy-expected-rq-timeout-ms"
+
+/* parameters->timeout_ms becomes the least of itself, the header's value (NULL: absent) and the
+ * server's own limit; 0 stands for none in all. */
+MUST_USE status_t openai_timeout(const char *header, uint32_t limit_ms,
+                                 openai_parameters_t *parameters, openai_error_t *error);
 
 void openai_error_set(openai_error_t *error, unsigned status, const char *param, const char *format,
                       ...) PRINTF_LIKE(4, 5);

@@ -447,6 +447,10 @@ static void put_end_error(reply_t *reply, end_reason_t reason, const char *detai
         error.type = "overloaded_error";
         error.code = "overloaded";
     }
+    if (reason == END_DEADLINE) {
+        error.type = "timeout_error";
+        error.code = "request_timeout";
+    }
     if (reply->streaming)
         text_put_text(&reply->out, "data: ");
     reply_put_error(&reply->out, &error);

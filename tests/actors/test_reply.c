@@ -72,6 +72,34 @@ static void test_parameters_are_read(void **state)
     assert_true(p.sampling.bias_values.data[0] == -100.0f);
 }
 
+static void test_the_least_of_three_timeouts_counts(void **state)
+{
+    static const struct {
+        uint32_t body;
+        const char *header;
+        uint32_t limit;
+        uint32_t counts;
+    } rows[] = {{0, NULL, 0, 0},       {500, NULL, 0, 500},    {0, "400", 0, 400},
+                {0, NULL, 300, 300},   {500, "400", 300, 300}, {500, "400", 700, 400},
+                {200, "400", 300, 200}, {500, "0", 0, 500}};
+    static const char *const wrong[] = {"", "-1", "5s", "1e3", "4294967296", " 5"};
+    openai_parameters_t parameters;
+    openai_error_t error;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        parameters.timeout_ms = rows[i].body;
+        assert_int_equal(openai_timeout(rows[i].header, rows[i].limit, &parameters, &error),
+                         STATUS_OK);
+        assert_int_equal(parameters.timeout_ms, rows[i].counts);
+    }
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_int_equal(openai_timeout(wrong[i], 0, &parameters, &error), STATUS_INVALID);
+        assert_int_equal(error.status, 400);
+        assert_string_equal(error.param, OPENAI_TIMEOUT_HEADER);
+    }
+}
+
 static void test_wrong_parameters_are_named(void **state)
 {
     static const struct {
@@ -343,6 +371,18 @@ static void test_failed_stream_ends_with_an_error_event(void **state)
     finish(scene);
 }
 
+static void test_an_answer_that_ran_out_of_time_says_so(void **state)
+{
+    scene_t *scene = begin("{\"model\": \"tiny\"}", true, false, false);
+
+    (void)state;
+    reply_end(&scene->reply, END_DEADLINE, 0, "too late");
+    assert_int_equal(reply_status(END_DEADLINE), 408);
+    assert_true(says(scene, "{\"error\": {\"message\": \"too late\", \"type\": \"timeout_error\""));
+    assert_true(says(scene, "\"code\": \"request_timeout\""));
+    finish(scene);
+}
+
 static void test_metrics_are_cumulative(void **state)
 {
     metrics_t metrics = {0};
@@ -363,6 +403,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parameters_are_read),
+        cmocka_unit_test(test_the_least_of_three_timeouts_counts),
         cmocka_unit_test(test_wrong_parameters_are_named),
         cmocka_unit_test(test_whole_answer_has_reasoning_content_and_calls),
         cmocka_unit_test(test_stream_says_the_same_as_the_whole),
@@ -371,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_logprobs_have_one_entry_for_each_token),
         cmocka_unit_test(test_completion_counts_characters),
         cmocka_unit_test(test_failed_stream_ends_with_an_error_event),
+        cmocka_unit_test(test_an_answer_that_ran_out_of_time_says_so),
         cmocka_unit_test(test_metrics_are_cumulative),
     };
 

@@ -198,6 +198,7 @@ static void test_four_lines_are_a_deployment(void **state)
     assert_string_equal(topology.gateways[0].listen, "127.0.0.1");
     assert_int_equal(topology.gateways[0].port, 8000);
     assert_int_equal(topology.context_tokens, 32768);
+    assert_int_equal(topology.request_timeout_ms, 0);
     assert_int_equal(topology.drain_timeout_ms, 30000);
     assert_int_equal(topology.index_form, TOPOLOGY_INDEX_FP4);
     assert_int_equal(topology.prefills[0].slots, 16);
@@ -249,6 +250,10 @@ static void test_units(void **state)
     }
     parse_good(HEAD GROUPS "limits: {drain_timeout: 1500ms}\n");
     assert_int_equal(topology.drain_timeout_ms, 1500);
+    parse_good(HEAD GROUPS "limits: {request_timeout: 10m}\n");
+    assert_int_equal(topology.request_timeout_ms, 600000);
+    parse_good(HEAD GROUPS "limits: {request_timeout: none}\n");
+    assert_int_equal(topology.request_timeout_ms, 0);
     parse_good(HEAD GROUPS "limits: {drain_timeout: 0}\n");
     assert_int_equal(topology.drain_timeout_ms, 0);
 }
