@@ -1,6 +1,6 @@
-"""Every way in which a request ends early, at every stage of its life: its client is told, or gone,
-and all that it held comes back. Bug reports P8, P27, T5 of sglang are of this kind: one abort too many,
-and a server takes no more work."""
+"""Every way in which a request ends early, at every stage of its life: its client is told or gone,
+and all that it held comes back. P8, P27 and T5 are reports of this kind: one abort too many, and a
+server takes no more work."""
 import http.client
 import json
 import os

@@ -60,6 +60,9 @@ def events(answer):
 
 
 class Abort(unittest.TestCase):
+    def setUp(self):  # an answer that was read is not yet one that is forgotten
+        await_true(lambda: not requests(), "a request is left")
+
     def tearDown(self):
         await_true(lambda: not requests(), "a request is left")
         with ask(messages=[{"role": "user", "content": "What is 4 times 2?"}], max_tokens=40,
