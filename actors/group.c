@@ -626,6 +626,35 @@ void group_retire(group_t *group)
     group->since_ms = group->now_ms;
 }
 
+uint32_t group_waits(const group_t *group, actor_wait_t waits[ACTOR_WAITS_MAX])
+{
+    const uint64_t age_ms = group->now_ms - group->since_ms;
+    uint64_t absent = 0, quiesced = 0;
+    uint32_t count = 0;
+
+    if (group->phase == GROUP_READY) {
+        if (group->in_flight == 0)
+            return 0;
+        waits[0] = (actor_wait_t){.message = MESSAGE_step_done,
+                                  .number = group_step(group, 0)->seq,
+                                  .first = rank_id(group, 0),
+                                  .whom = all_ranks(group) & ~group_step(group, 0)->done,
+                                  .age_ms = age_ms};
+        return 1;
+    }
+    for (uint32_t i = 0; i < group->rank_count; i++) {
+        absent |= (uint64_t)(group->ranks[i].incarnation == 0) << i;
+        quiesced |= (uint64_t)group->ranks[i].quiesced << i;
+    }
+    if (absent)
+        waits[count++] =
+            (actor_wait_t){MESSAGE_rank_join, group->counter, rank_id(group, 0), absent, age_ms};
+    if (all_ranks(group) & ~absent & ~quiesced)
+        waits[count++] = (actor_wait_t){MESSAGE_quiesced, group->counter, rank_id(group, 0),
+                                        all_ranks(group) & ~absent & ~quiesced, age_ms};
+    return count;
+}
+
 void group_check(const group_t *group)
 {
     ASSERT(group->in_flight <= STEPS_IN_FLIGHT_MAX);

@@ -204,6 +204,9 @@ const record_closed_t *group_closed(const group_t *group, const group_step_t *st
 /* Of the n-th oldest step in flight. */
 const group_step_t *group_step(const group_t *group, uint32_t ordinal);
 
+/* For actor_type_t.waits. */
+uint32_t group_waits(const group_t *group, actor_wait_t waits[ACTOR_WAITS_MAX]);
+
 void group_check(const group_t *group);
 
 /* The digest of a chain after one more step; leaders and ranks compute the same. */

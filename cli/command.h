@@ -22,7 +22,8 @@ enum {
     C(drain, "[NAME] GROUP... [--force]",                                                          \
       "let groups end what they have and take no more, until they are empty")                      \
     C(undrain, "[NAME] GROUP...", "let groups take requests again")                                \
-    C(ps, "[NAME] [--json | --streams]", "show every actor: state, mailbox, progress, streams")      \
+    C(ps, "[NAME] [--json | --streams | --ranks]",                                                 \
+      "show every actor: state, mailbox, progress; who waits for whom")                            \
     C(tap, "[NAME] [--actor ACTOR] [--message MESSAGE] [--old] [--reveal]",                        \
       "show messages as they come; --old: and those before; --reveal: token ids too")              \
     C(probe, "[NAME] [ACTOR|all PROBE on|off]", "list probes, or switch one of an actor")          \

@@ -1,4 +1,5 @@
-/* ps.c - `lockstep ps [NAME] [--json | --streams]`: every actor's state, mailbox and progress, from shared memory.
+/* ps.c - `lockstep ps [NAME] [--json | --streams | --ranks]`: every actor's state, mailbox and progress, and who waits
+ * for whom, from shared memory.
  *
  * It asks nobody, so it answers also when everything hangs: that is when one looks.
  */
@@ -10,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/rundir.h"
+#include "cli/waits.h"
 #include "runtime/figures.h"
 #include "runtime/stream.h"
 
@@ -27,6 +29,7 @@ typedef struct {
     uint64_t attempts;
     uint64_t progress;
     uint64_t quiet_ms; /* since the last message, TICK included */
+    actor_id_t actor;
 } line_t;
 
 static uint64_t clock_us(void)
@@ -49,7 +52,7 @@ static void read_line(const rundir_t *rundir, const topology_actor_t *actor, lin
     static char states[ACTORS_MAX][STATE_NAME_BYTES_MAX];
     const figures_t *figures;
 
-    *row = (line_t){.name = actor->name, .state = "-"};
+    *row = (line_t){.name = actor->name, .state = "-", .actor = actor->id};
     if (figures_open(rundir->shm_prefix, actor->name, &figures) != STATUS_OK)
         return;
     memcpy(states[actor->id], figures->state_names[figure_get(&figures->state) % 16],
@@ -69,6 +72,7 @@ static void read_line(const rundir_t *rundir, const topology_actor_t *actor, lin
         .attempts = figure_get(&figures->attempts),
         .progress = figure_get(&figures->progress),
         .quiet_ms = age_ms(figure_get(&figures->now_us)),
+        .actor = actor->id,
     };
     figures_close(figures);
 }
@@ -86,19 +90,43 @@ static void print_table(const line_t *rows, uint32_t count)
 }
 
 /* Names and states are ours: letters, digits and slashes, so nothing needs escaping. */
-static void print_json(const line_t *rows, uint32_t count)
+static void print_waits_json(const topology_t *topology, const waits_t *waits, actor_id_t who)
 {
+    const char *comma = "";
+
+    printf("\"waits\": [");
+    for (uint32_t i = 0; i < waits->count; i++) {
+        const wait_t *wait = &waits->waits[i];
+
+        if (wait->who != who)
+            continue;
+        printf("%s{\"what\": \"%s\", \"whom\": [", comma, wait->what);
+        for (uint32_t k = 0; k < wait->whom_count; k++)
+            printf("%s\"%s\"", k ? ", " : "", topology->actors[wait->whom[k]].name);
+        printf("]}");
+        comma = ", ";
+    }
+    printf("], \"blocks\": %s", waits->blocks[who] ? "true" : "false");
+}
+
+static void print_json(const topology_t *topology, const waits_t *waits, const line_t *rows)
+{
+    const uint32_t count = topology->actor_count;
+
     printf("[");
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         printf("%s\n  {\"name\": \"%s\", \"pid\": %" PRIu64 ", \"incarnation\": %" PRIu64
                ", \"state\": \"%s\", \"depth\": %" PRIu64 ", \"depth_max\": %" PRIu64
                ", \"oldest_ms\": %" PRIu64 ", \"received\": %" PRIu64 ", \"refused\": %" PRIu64
                ", \"malformed\": %" PRIu64 ", \"attempts\": %" PRIu64 ", \"progress\": %" PRIu64
-               ", \"quiet_ms\": %" PRIu64 "}",
+               ", \"quiet_ms\": %" PRIu64 ", ",
                i ? "," : "", rows[i].name, rows[i].pid, rows[i].incarnation, rows[i].state,
                rows[i].depth, rows[i].depth_max, rows[i].oldest_ms, rows[i].received,
                rows[i].refused, rows[i].malformed, rows[i].attempts, rows[i].progress,
                rows[i].quiet_ms);
+        print_waits_json(topology, waits, rows[i].actor);
+        printf("}");
+    }
     printf("\n]\n");
 }
 
@@ -136,9 +164,11 @@ static void print_streams(const rundir_t *rundir, const topology_t *topology)
 int command_ps(int argc, char **argv)
 {
     static line_t rows[ACTORS_MAX];
+    static waits_t waits;
     const char *name = NULL;
     deployment_t *deployment;
-    bool json = false, streams = false;
+    const topology_t *topology;
+    bool json = false, streams = false, ranks = false;
     rundir_t rundir;
 
     for (int i = 1; i < argc; i++) {
@@ -146,6 +176,8 @@ int command_ps(int argc, char **argv)
             json = true;
         else if (strcmp(argv[i], "--streams") == 0)
             streams = true;
+        else if (strcmp(argv[i], "--ranks") == 0)
+            ranks = true;
         else if (argv[i][0] == '-' || name)
             return command_usage("ps");
         else
@@ -156,14 +188,20 @@ int command_ps(int argc, char **argv)
         fprintf(stderr, "lockstep ps: %s\n", trail_text());
         return EXIT_NOT_RUNNING;
     }
-    for (uint32_t i = 0; i < deployment->topology.actor_count; i++)
-        read_line(&rundir, &deployment->topology.actors[i], &rows[i]);
-    if (streams)
-        print_streams(&rundir, &deployment->topology);
-    else if (json)
-        print_json(rows, deployment->topology.actor_count);
-    else
-        print_table(rows, deployment->topology.actor_count);
+    topology = &deployment->topology;
+    for (uint32_t i = 0; i < topology->actor_count; i++)
+        read_line(&rundir, &topology->actors[i], &rows[i]);
+    waits_read(&rundir, topology, &waits);
+    if (streams) {
+        print_streams(&rundir, topology);
+    } else if (ranks) {
+        waits_print_ranks(&rundir, topology);
+    } else if (json) {
+        print_json(topology, &waits, rows);
+    } else {
+        print_table(rows, topology->actor_count);
+        waits_print(&waits, topology);
+    }
     free(deployment);
     return EXIT_OK;
 }

@@ -98,6 +98,27 @@ static void clear_shared_memory(const rundir_t *rundir)
         closedir(directory);
 }
 
+/* Names end in the epoch, which grows. */
+status_t rundir_segment(const rundir_t *rundir, uint16_t leader, char *name, size_t bytes)
+{
+    DIR *directory = opendir("/dev/shm");
+    unsigned long long newest = 0, epoch;
+    struct dirent *entry;
+    char prefix[RUNDIR_PREFIX_BYTES + 32];
+
+    snprintf(prefix, sizeof(prefix), "%sgroup-%u-", rundir->shm_prefix + 1, leader);
+    while (directory && (entry = readdir(directory)) != NULL)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+            (epoch = strtoull(entry->d_name + strlen(prefix), NULL, 16)) > newest)
+            newest = epoch;
+    if (directory)
+        closedir(directory);
+    if (!newest)
+        return FAIL(STATUS_NOT_FOUND, "no collectives of group %u", leader);
+    snprintf(name, bytes, "/%s%llx", prefix, newest);
+    return STATUS_OK;
+}
+
 /* Creates a directory that only this user may enter, or checks that an existing one is such. */
 static status_t make_private(const char *path)
 {

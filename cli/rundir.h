@@ -48,6 +48,9 @@ MUST_USE status_t rundir_deployment_write(const rundir_t *rundir, const deployme
 /* Owner frees. */
 MUST_USE status_t rundir_deployment_read(const rundir_t *rundir, deployment_t **deployment);
 
+/* The newest shared memory of a group's collectives, by its leader; NOT_FOUND if there is none now. */
+MUST_USE status_t rundir_segment(const rundir_t *rundir, uint16_t leader, char *name, size_t bytes);
+
 /* The port of a gateway; 0 until it listens. */
 uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway);
 uint16_t rundir_admin_port(const rundir_t *rundir, uint16_t gateway);

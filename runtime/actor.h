@@ -65,6 +65,17 @@ typedef struct {
     size_t setup_bytes; /* of it, for a journal; 0: it holds pointers, or is not to be kept */
 } actor_birth_t;
 
+/* What an actor cannot go on without, for those who look on. */
+typedef struct {
+    uint16_t message; /* that must come */
+    uint64_t number;  /* of which step, epoch or request */
+    actor_id_t first; /* from whom: first + n for each bit n of whom */
+    uint64_t whom;
+    uint64_t age_ms; /* since the last progress; 0: unknown */
+} actor_wait_t;
+
+enum { ACTOR_WAITS_MAX = 2 };
+
 typedef struct {
     actor_kind_t kind;
     size_t state_bytes; /* of its struct, whose tables are inside or behind it: asked with `bytes`
@@ -79,6 +90,9 @@ typedef struct {
     uint8_t (*attempt_state)(const void *self, uint64_t request, uint32_t attempt);
     /* Attempts that live here, to be shown; NULL for actors without attempts. */
     uint32_t (*attempt_count)(const void *self);
+    /* Whom it waits for now: returns how many; NULL for actors that wait for nobody in particular.
+     * Called after every message, so it must be cheap. */
+    uint32_t (*waits)(const void *self, actor_wait_t waits[ACTOR_WAITS_MAX]);
     /* Asserts every invariant of the struct. May be O(n); called in tests and the simulator. */
     void (*check)(const void *self);
     actor_table_t table;

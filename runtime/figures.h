@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/message.h"
 
-enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 2 };
+enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 3, FIGURES_WAITS_MAX = 2 };
 
 typedef _Atomic uint64_t figure_t;
 
@@ -50,8 +50,17 @@ typedef struct {
     figure_t acked;
     figure_t received;
     figure_t applied;
-    figure_t credit; /* messages left */
+    figure_t credit; /* messages left; 0 also if no bytes are left */
 } figures_stream_t;
+
+/* What it cannot go on without: actor_wait_t. */
+typedef struct {
+    figure_t whom; /* bits from `first` on; 0: it does not wait */
+    figure_t first;
+    figure_t message;
+    figure_t number;
+    figure_t age_ms;
+} figures_wait_t;
 
 typedef struct {
     figure_t magic;
@@ -75,6 +84,7 @@ typedef struct {
     char state_names[16][STATE_NAME_BYTES_MAX]; /* constant after the start */
     figures_message_t messages[MESSAGES_MAX];
     figures_stream_t streams[ACTORS_MAX];
+    figures_wait_t waits[FIGURES_WAITS_MAX];
 } figures_t;
 
 /* In place: names and zeros. */

@@ -7,6 +7,8 @@
 #include "runtime/base/probe.h"
 #include "runtime/codec.h"
 
+_Static_assert((int)FIGURES_WAITS_MAX == (int)ACTOR_WAITS_MAX, "each wait is shown");
+
 enum {
     PEER_NONE = 0xffff,
     OBSERVER_IDLE_US = 60 * 1000 * 1000,
@@ -442,7 +444,9 @@ static void show_stream(node_t *node, const peer_t *peer)
     figure_set(&figures->acked, s->out_acked);
     figure_set(&figures->received, s->received);
     figure_set(&figures->applied, s->applied);
-    figure_set(&figures->credit, s->credit_messages - s->requests_out);
+    figure_set(&figures->credit, s->request_bytes_out < s->credit_bytes
+                                     ? s->credit_messages - s->requests_out
+                                     : 0);
     figure_set(&node->figures->stream_count, node->peer_count);
 }
 
@@ -504,6 +508,22 @@ static status_t handle(node_t *node, const mail_t *mail, const uint8_t *body)
     return dispatch_message(&node->dispatch, &node->last, &node->outbox);
 }
 
+static void show_waits(figures_t *figures, const dispatch_t *dispatch)
+{
+    actor_wait_t waits[ACTOR_WAITS_MAX] = {0};
+    uint32_t count = dispatch->type->waits(dispatch->self, waits);
+
+    for (uint32_t i = 0; i < FIGURES_WAITS_MAX; i++) {
+        figures_wait_t *figure = &figures->waits[i];
+
+        figure_set(&figure->whom, i < count ? waits[i].whom : 0);
+        figure_set(&figure->first, waits[i].first);
+        figure_set(&figure->message, waits[i].message);
+        figure_set(&figure->number, waits[i].number);
+        figure_set(&figure->age_ms, waits[i].age_ms);
+    }
+}
+
 static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t ended_us)
 {
     const dispatch_t *dispatch = &node->dispatch;
@@ -531,6 +551,8 @@ static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t e
     figure_set(&figures->state, dispatch->type->state(dispatch->self));
     if (dispatch->type->attempt_count)
         figure_set(&figures->attempts, dispatch->type->attempt_count(dispatch->self));
+    if (dispatch->type->waits)
+        show_waits(figures, dispatch);
     figure_set(&figures->now_us, ended_us);
     figure_add(&figures->progress, 1);
 }

@@ -522,6 +522,13 @@ static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t atte
     return index == MAP_NONE ? NONE : AT_CONST(self, attempt_t, attempts_offset)[index].state;
 }
 
+static uint32_t waits_of(const void *arg, actor_wait_t waits[ACTOR_WAITS_MAX])
+{
+    const prefill_t *self = arg;
+
+    return group_waits(AT_CONST(self, group_t, group_offset), waits);
+}
+
 static uint32_t attempt_count_of(const void *arg)
 {
     const prefill_t *self = arg;
@@ -693,6 +700,7 @@ const actor_type_t prefill_type = {
     .state = state_of,
     .attempt_state = attempt_state_of,
     .attempt_count = attempt_count_of,
+    .waits = waits_of,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

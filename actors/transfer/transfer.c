@@ -624,6 +624,27 @@ static uint32_t attempt_count_of(const void *arg)
     return self->live_count;
 }
 
+/* The oldest hand-over under way speaks for all: which ranks have not answered their PULL. */
+static uint32_t waits_of(const void *arg, actor_wait_t waits[ACTOR_WAITS_MAX])
+{
+    const transfer_t *self = arg;
+    const attempt_t *attempt = NULL;
+    uint64_t whom = 0;
+
+    for (uint32_t i = self->live_first; i != NIL && !whom; i = attempt->next) {
+        attempt = &self->attempts[i];
+        for (uint32_t rank = 0; rank < RANKS_MAX && attempt->state >= MOVING; rank++)
+            whom |= (uint64_t)(attempt->landed[rank] < attempt->cursor[rank]) << rank;
+    }
+    if (!whom)
+        return 0;
+    waits[0] = (actor_wait_t){.message = MESSAGE_pulled,
+                              .number = attempt->request,
+                              .first = (actor_id_t)(attempt->decode + 1),
+                              .whom = whom};
+    return 1;
+}
+
 uint32_t transfer_live(const void *arg)
 {
     return ((const transfer_t *)arg)->live_count;
@@ -694,6 +715,7 @@ const actor_type_t transfer_type = {
     .state = state_of,
     .attempt_state = attempt_state_of,
     .attempt_count = attempt_count_of,
+    .waits = waits_of,
     .check = check,
     .table = {state_names, TRANSFER_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

@@ -153,11 +153,25 @@ typedef struct {
     uint32_t request_count;
 } concern_t;
 
-/* A violation names its actors, and its client as "client 3". */
+/* "client 3", "client: 3". */
+static void find_client(const chronicle_t *chronicle, const char *violation, concern_t *concern)
+{
+    const char *at = strstr(violation, "client");
+    unsigned long number;
+
+    if (!at)
+        return;
+    at += strlen("client");
+    number = strtoul(at + strspn(at, ": "), NULL, 10);
+    if (number < 1 || number > STORY_REQUESTS_MAX || !chronicle->requests[number - 1])
+        return;
+    concern->requests[concern->request_count++] = chronicle->requests[number - 1];
+}
+
+/* A violation names its actors, and its client by number. */
 static concern_t find_concern(const chronicle_t *chronicle, const char *violation)
 {
     concern_t concern = {0};
-    const char *client = strstr(violation, "client ");
 
     for (uint32_t i = 0; i < chronicle->topology.actor_count; i++) {
         const char *name = chronicle->topology.actors[i].name, *at = strstr(violation, name);
@@ -170,12 +184,7 @@ static concern_t find_concern(const chronicle_t *chronicle, const char *violatio
          i-- > 0 && concern.actor_count == 0 && strncmp(violation, "assert ", 7) == 0;)
         if (chronicle->entries[i].kind == CHRONICLE_HANDLED)
             concern.actors[concern.actor_count++] = chronicle->entries[i].actor;
-    if (client) {
-        unsigned long number = strtoul(client + strlen("client "), NULL, 10);
-
-        if (number >= 1 && number <= STORY_REQUESTS_MAX && chronicle->requests[number - 1])
-            concern.requests[concern.request_count++] = chronicle->requests[number - 1];
-    }
+    find_client(chronicle, violation, &concern);
     return concern;
 }
 
@@ -212,23 +221,37 @@ static bool is_restart(const chronicle_t *chronicle, const chronicle_entry_t *en
     return false;
 }
 
+/* Steps go to every rank of a group alike: the first one is shown. */
+static bool is_one_of_many(const chronicle_t *chronicle, const chronicle_entry_t *entry)
+{
+    const topology_t *topology = &chronicle->topology;
+    actor_id_t rank =
+        topology->actors[entry->actor].kind == TOPOLOGY_RANK ? entry->actor : entry->peer;
+
+    return (entry->message == MESSAGE_step || entry->message == MESSAGE_step_done) &&
+           (entry->peer == PORT_DEVICE ||
+            (rank < topology->actor_count && topology->actors[rank].rank > 0));
+}
+
 static bool is_shown(const chronicle_t *chronicle, const concern_t *concern,
                      const chronicle_entry_t *entry)
 {
-    if (entry->kind == CHRONICLE_SENT)
+    if (entry->kind == CHRONICLE_SENT && entry->peer != PORT_CLIENT && entry->peer != PORT_PROCESS)
         return false; /* shown where it was handled */
     if (entry->kind == CHRONICLE_STARTED)
         return is_restart(chronicle, entry);
-    if (entry->kind != CHRONICLE_HANDLED)
+    if (entry->kind == CHRONICLE_DIED || entry->kind == CHRONICLE_FAULT)
         return true;
+    if (entry->message == MESSAGE_client_tokens || entry->message == MESSAGE_client_end)
+        return true; /* they name clients, and there are few in a story that was made small */
     for (uint32_t i = 0; i < COUNT_OF(dull_messages); i++)
         if (entry->message == dull_messages[i])
             return false;
     for (uint32_t i = 0; i < concern->request_count; i++)
         if (names_request(text_at(chronicle, entry), concern->requests[i]))
-            return true;
+            return concerns_actor(concern, entry) || !is_one_of_many(chronicle, entry);
     if (concern->request_count == 0 && concern->actor_count == 0)
-        return true;
+        return !is_one_of_many(chronicle, entry);
     return concerns_actor(concern, entry);
 }
 
@@ -257,9 +280,11 @@ static void print_line(const chronicle_t *chronicle, const chronicle_entry_t *en
     fprintf(out, "%12.6f  ", (double)entry->at_us * 1e-6);
     if (entry->kind == CHRONICLE_FAULT) {
         fprintf(out, "*** %s\n", entry->text);
-    } else if (entry->kind == CHRONICLE_HANDLED) {
-        fprintf(out, "%18s -> %-18s ", name_of(chronicle, entry->peer),
-                name_of(chronicle, entry->actor));
+    } else if (entry->kind == CHRONICLE_HANDLED || entry->kind == CHRONICLE_SENT) {
+        bool sent = entry->kind == CHRONICLE_SENT;
+
+        fprintf(out, "%18s -> %-18s ", name_of(chronicle, sent ? entry->actor : entry->peer),
+                name_of(chronicle, sent ? entry->peer : entry->actor));
         chronicle_print_message(chronicle, text, LINE_BYTES_MAX, out);
         if (entry->other != CHRONICLE_NONE)
             fprintf(out, "  (+%llu us)",

@@ -112,6 +112,8 @@ static void strike(run_t *run, const story_fault_t *fault)
         chronicle_fault(run->scenario->chronicle, run->world, fault);
     if (fault->kind == FAULT_pause)
         sim_pause(world_sim(run->world), fault->us);
+    else if (fault->kind == FAULT_down)
+        world_down(run->world, fault->us);
     else if (fault->kind == FAULT_abort && fault->request - 1 < world_client_count(run->world))
         (fault->number == 1 ? world_stop : world_abort)(run->world, fault->request - 1);
     else if (actor != ACTOR_NONE)

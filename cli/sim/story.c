@@ -128,10 +128,10 @@ static bool fits(fault_kind_t kind, uint16_t actor)
 {
     bool is_rank = actor == TOPOLOGY_RANK;
 
-    if (kind == FAULT_slow || kind == FAULT_shuffle || kind == FAULT_flip)
-        return is_rank;
     if (kind == FAULT_drain)
         return actor == TOPOLOGY_PREFILL || actor == TOPOLOGY_DECODE;
+    if (kind == FAULT_slow || kind == FAULT_shuffle || kind == FAULT_flip)
+        return is_rank;
     return kind == FAULT_cut || actor != TOPOLOGY_SUPERVISOR;
 }
 
@@ -191,9 +191,6 @@ static void draw_what(const story_t *story, story_fault_t *fault, random_t *rand
             fault->request = 1 + (uint32_t)random_below(random, story->request_count);
         fault->number = (uint32_t)random_below(random, 2);
         break;
-    case FAULT_drain:
-        fault->us = draw_long(random, DRAIN_US);
-        break;
     case FAULT_pause:
         fault->us = draw_long(random, PAUSE_US);
         break;
@@ -207,6 +204,10 @@ static void draw_what(const story_t *story, story_fault_t *fault, random_t *rand
         fault->when = WHEN_time;
         fault->after_us = 0;
         fault->us = draw_long(random, LATE_US);
+        break;
+    case FAULT_drain:
+    case FAULT_down:
+        fault->us = draw_long(random, DRAIN_US);
         break;
     case FAULT_flip:
         draw_flip(fault, random);
@@ -231,6 +232,23 @@ static void draw_peer(story_fault_t *fault, random_t *random, const topology_t *
     memcpy(fault->other, other->name, sizeof(fault->other));
 }
 
+static bool is_of_nobody(const story_fault_t *fault)
+{
+    return fault->kind == FAULT_abort || fault->kind == FAULT_pause || fault->kind == FAULT_down;
+}
+
+static void draw_who(story_fault_t *fault, random_t *random, const topology_t *topology)
+{
+    const topology_actor_t *actor;
+
+    if (is_of_nobody(fault))
+        return;
+    actor = draw_actor(random, topology, (fault_kind_t)fault->kind);
+    memcpy(fault->actor, actor->name, sizeof(fault->actor));
+    if (fault->kind == FAULT_cut)
+        draw_peer(fault, random, topology, actor);
+}
+
 static void draw_faults(story_t *story, random_t *random, const topology_t *topology)
 {
     uint32_t count = (uint32_t)random_below(random, FAULTS_DRAWN + 1), flips = 0;
@@ -240,21 +258,16 @@ static void draw_faults(story_t *story, random_t *random, const topology_t *topo
         if (story->requests[i].arrives_us > last_us)
             last_us = story->requests[i].arrives_us;
     for (uint32_t i = 0; i < count; i++) {
-        story_fault_t *fault = &story->faults[story->fault_count];
-        const topology_actor_t *actor;
+        story_fault_t fault = {.kind = (uint8_t)random_below(random, FAULT_COUNT)};
 
-        *fault = (story_fault_t){.kind = (uint8_t)random_below(random, FAULT_COUNT)};
-        if (fault->kind == FAULT_flip && flips++ == FLIPS_MAX)
+        if (fault.kind == FAULT_flip && flips++ == FLIPS_MAX)
             continue;
-        draw_when(story, fault, random, last_us);
-        draw_what(story, fault, random);
-        if (fault->kind != FAULT_abort && fault->kind != FAULT_pause) {
-            actor = draw_actor(random, topology, (fault_kind_t)fault->kind);
-            memcpy(fault->actor, actor->name, sizeof(fault->actor));
-            if (fault->kind == FAULT_cut)
-                draw_peer(fault, random, topology, actor);
-        }
-        story->fault_count++;
+        if (fault.kind == FAULT_down && random_below(random, 3) > 0)
+            continue; /* the end of all is the end of a story */
+        draw_when(story, &fault, random, last_us);
+        draw_what(story, &fault, random);
+        draw_who(&fault, random, topology);
+        story->faults[story->fault_count++] = fault;
     }
 }
 

@@ -27,7 +27,8 @@ enum { STORY_REQUESTS_MAX = 64, STORY_FAULTS_MAX = 8 };
     F(shuffle, "what a rank's copies came to is said up to `us` late, in any order")               \
     F(flip, "one bit of a rank's pool is another: `unit`, `index`, `word`, `number`")              \
     F(late, "the process starts `us` late")                                                        \
-    F(drain, "the group of a leader takes no new work for `us`")
+    F(drain, "an operator drains a group, and takes that back after `us`")                         \
+    F(down, "the deployment is stopped, with `us` for what runs")
 
 typedef enum {
 #define FAULT_ENUM(name, text) FAULT_##name,

@@ -23,6 +23,7 @@ enum {
     DIE_US_MAX = 2000,   /* a process that was asked to end */
     RETRY_US = 100000,   /* a client that was told OVERLOADED */
     FINISH_US = 60000000,
+    DOWN_US = 20000000,  /* after the time that a stop leaves */
     SETTLE_US = 2000000, /* after the last end, until every lease must be back */
     ANSWER_TOKENS = 20,
     VOCABULARY = 5000,
@@ -39,8 +40,6 @@ typedef struct job {
     actor_id_t actor;
     incarnation_t incarnation;
     uint8_t cause;
-    bool on;     /* drain */
-    uint64_t us; /* drain: for how long */
     uint32_t client;
     struct job *previous;
     struct job *next;
@@ -57,8 +56,11 @@ struct world {
     world_client_t *clients;
     uint32_t open_clients;        /* not ended */
     uint64_t faults_end_us;       /* a stall lasts so long, a cut and a drain too */
-    job_t *draining;              /* the wish that a gateway has and has not answered */
     uint64_t late_us[ACTORS_MAX]; /* of the next start */
+    bool going_down;
+    bool closing[ACTORS_MAX]; /* a gateway that lets nobody in */
+    uint64_t drained_until_us[ACTORS_MAX];
+    actor_id_t drain_asked; /* the gateway that still owes an answer; ACTOR_NONE: none does */
     job_t *jobs;
     bool flips_allowed;
     oracle_t *oracle;
@@ -156,6 +158,13 @@ static void on_signalled(void *context, sim_t *sim)
     job_return(job);
 }
 
+static void end_process(world_t *world, actor_id_t actor, incarnation_t incarnation,
+                        exit_cause_t cause)
+{
+    process_after(world, 0, DIE_US_MAX, on_signalled,
+                  (job_t){.actor = actor, .incarnation = incarnation, .cause = (uint8_t)cause});
+}
+
 static void on_process_port(world_t *world, uint16_t id, const void *body)
 {
     if (id == MESSAGE_spawn) {
@@ -166,10 +175,11 @@ static void on_process_port(world_t *world, uint16_t id, const void *body)
         world->late_us[m->actor] = 0;
     } else {
         const message_signal_t *m = body;
-        uint8_t cause = m->hard ? EXIT_KILLED_OUTSIDE : EXIT_CLEAN;
+        bool is_self = world->roster.actors[m->actor].kind == ACTOR_SUPERVISOR;
 
-        process_after(world, 0, DIE_US_MAX, on_signalled,
-                      (job_t){.actor = m->actor, .incarnation = m->incarnation, .cause = cause});
+        end_process(world, m->actor,
+                    is_self ? sim_incarnation(world->sim, m->actor) : m->incarnation,
+                    m->hard ? EXIT_KILLED_OUTSIDE : EXIT_CLEAN);
     }
 }
 
@@ -253,10 +263,33 @@ static void client_send(world_t *world, world_client_t *client)
                             .temperature = client->sampling.temperature,
                             .top_p = client->sampling.top_p,
                             .repetition_penalty = client->sampling.repetition_penalty};
-    client->sent = sim_is_alive(world->sim, gateway_of(world, client));
+    client->sent = sim_is_alive(world->sim, gateway_of(world, client)) &&
+                   !world->closing[gateway_of(world, client)];
     if (client->sent)
         sim_post(world->sim, gateway_of(world, client), PORT_CLIENT, MESSAGE_client_request,
                  &request, 1);
+}
+
+/* A gateway that closes ends with its last answer. */
+static void close_gateway_if_empty(world_t *world, actor_id_t gateway)
+{
+    if (!world->closing[gateway])
+        return;
+    for (uint32_t i = 0; i < world->config.clients; i++) {
+        const world_client_t *client = &world->clients[i];
+
+        if (client->sent && !client->ended && gateway_of(world, client) == gateway)
+            return;
+    }
+    end_process(world, gateway, sim_incarnation(world->sim, gateway), EXIT_CLEAN);
+}
+
+static void client_ended(world_t *world, world_client_t *client, uint8_t reason)
+{
+    client->ended = true;
+    client->end_reason = reason;
+    world->open_clients--;
+    close_gateway_if_empty(world, gateway_of(world, client));
 }
 
 static void on_client_comes(void *context, sim_t *sim)
@@ -265,10 +298,13 @@ static void on_client_comes(void *context, sim_t *sim)
     world_client_t *client = &job->world->clients[job->client];
 
     client_send(job->world, client);
-    if (client->sent)
-        job_return(job);
-    else /* connection refused: it comes again */
+    if (!client->sent && !job->world->going_down) { /* connection refused: it comes again */
         sim_after(sim, RETRY_US, on_client_comes, job);
+        return;
+    }
+    if (!client->sent)
+        client_ended(job->world, client, END_UNAVAILABLE);
+    job_return(job);
 }
 
 static void client_comes_after(world_t *world, uint32_t client, uint64_t us)
@@ -295,13 +331,6 @@ void world_abort(world_t *world, uint32_t index)
 void world_stop(world_t *world, uint32_t index)
 {
     client_leaves(world, index, END_STOPPED);
-}
-
-static void client_ended(world_t *world, world_client_t *client, uint8_t reason)
-{
-    client->ended = true;
-    client->end_reason = reason;
-    world->open_clients--;
 }
 
 static void on_client_tokens(world_t *world, world_client_t *client,
@@ -336,12 +365,12 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
     if (client->ended) {
         world_violate(world, "client: %llu got a second end", (unsigned long long)client->id);
     } else if (m->reason == END_OVERLOADED || m->reason == END_UNAVAILABLE) {
-        if (client->received)
+        if (client->received && !world->going_down)
             world_violate(world, "client: %llu was admitted, then told it is too much",
                           (unsigned long long)client->id);
         client->sent = false;
         client->retries++;
-        if (client->aborted)
+        if (client->aborted || world->going_down)
             client_ended(world, client, m->reason);
         else
             client_comes_after(world, (uint32_t)(client - world->clients), RETRY_US);
@@ -360,8 +389,11 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
 }
 
 /* A gateway's own connections die with it: those clients see their connection break. */
-static void clients_lose_gateway(world_t *world, actor_id_t gateway)
+static void gateway_died(world_t *world, actor_id_t gateway)
 {
+    world->closing[gateway] = false;
+    if (world->drain_asked == gateway)
+        world->drain_asked = ACTOR_NONE;
     for (uint32_t i = 0; i < world->config.clients; i++) {
         world_client_t *client = &world->clients[i];
 
@@ -372,59 +404,65 @@ static void clients_lose_gateway(world_t *world, actor_id_t gateway)
     }
 }
 
-/* ---- an operator ----------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------- */
 
-/* Through a gateway, which has room for one wish. */
-static void on_drain_due(void *context, sim_t *sim)
+/* Some gateway's admin listener takes the wish that holds now, one at a time; until one does, it is
+ * repeated. */
+static void on_drain_wish(void *context, sim_t *sim)
 {
     job_t *job = context;
     world_t *world = job->world;
-    actor_id_t gateway = topology_actor(&world->topology, TOPOLOGY_GATEWAY, 0)->id;
-    message_drain_t drain = {job->actor, job->on, 1};
+    message_drain_t drain = {job->actor, sim_now_us(sim) < world->drained_until_us[job->actor], 1};
+    const topology_t *topology = &world->topology;
 
-    if (world->draining || !sim_is_alive(sim, gateway)) {
-        sim_after(sim, RETRY_US, on_drain_due, job);
-        fault_lasts(world, RETRY_US);
+    for (uint16_t i = 0; i < topology->gateway_count && world->drain_asked == ACTOR_NONE; i++) {
+        actor_id_t gateway = topology_actor(topology, TOPOLOGY_GATEWAY, i)->id;
+
+        if (!sim_is_alive(sim, gateway))
+            continue;
+        world->drain_asked = gateway;
+        sim_post(sim, gateway, PORT_CLIENT, MESSAGE_drain, &drain, 1);
+        job_return(job);
         return;
     }
-    world->draining = job;
-    sim_post(sim, gateway, PORT_CLIENT, MESSAGE_drain, &drain, 1);
+    if (world->going_down)
+        job_return(job);
+    else
+        sim_after(sim, RETRY_US, on_drain_wish, job);
 }
 
 void world_drain(world_t *world, actor_id_t leader, uint64_t us)
 {
-    job_after(world, 1, on_drain_due, (job_t){.actor = leader, .on = true, .us = us});
-    fault_lasts(world, us + RETRY_US);
+    uint64_t until_us = sim_now_us(world->sim) + us;
+
+    if (world->drained_until_us[leader] < until_us)
+        world->drained_until_us[leader] = until_us;
+    job_after(world, 1, on_drain_wish, (job_t){.actor = leader});
+    job_after(world, us, on_drain_wish, (job_t){.actor = leader});
+    fault_lasts(world, us);
 }
 
-static void on_drain_answer(world_t *world, const message_drain_answer_t *m)
+void world_down(world_t *world, uint64_t us)
 {
-    job_t *job = world->draining;
+    message_stop_t stop = {(uint32_t)(us / 1000)};
 
-    ASSERT(job && job->actor == m->actor);
-    if (m->status != STATUS_OK)
-        world_violate(world, "drain: %s refused: %.*s", world->roster.actors[m->actor].name,
-                      (int)m->detail.count, m->detail.data);
-    if (job->on)
-        job_after(world, job->us, on_drain_due, (job_t){.actor = job->actor});
-    world->draining = NULL;
-    job_return(job);
-}
-
-/* A wish that died with its gateway is said again. */
-static void operator_loses_gateway(world_t *world, actor_id_t gateway)
-{
-    if (!world->draining || gateway != topology_actor(&world->topology, TOPOLOGY_GATEWAY, 0)->id)
-        return;
-    sim_after(world->sim, RETRY_US, on_drain_due, world->draining);
-    world->draining = NULL;
+    world->going_down = true;
+    for (uint32_t i = 0; i < world->topology.actor_count; i++)
+        if (world->topology.actors[i].kind == TOPOLOGY_SUPERVISOR)
+            sim_post(world->sim, (actor_id_t)i, PORT_PROCESS, MESSAGE_stop, &stop, 1);
+    fault_lasts(world, us);
 }
 
 /* ---- ports and hook -------------------------------------------------------------------------- */
 
-static void on_client_port(world_t *world, uint16_t id, const void *body)
+static void on_client_port(world_t *world, actor_id_t gateway, uint16_t id, const void *body)
 {
-    if (id == MESSAGE_client_tokens) {
+    if (id == MESSAGE_client_close) {
+        world->closing[gateway] = true;
+        close_gateway_if_empty(world, gateway);
+    } else if (id == MESSAGE_drain_answer) {
+        world->drain_asked = ACTOR_NONE;
+    } else if (id == MESSAGE_client_tokens) {
         const message_client_tokens_t *m = body;
 
         on_client_tokens(world, &world->clients[m->client - 1], m);
@@ -432,8 +470,6 @@ static void on_client_port(world_t *world, uint16_t id, const void *body)
         const message_client_end_t *m = body;
 
         on_client_end(world, &world->clients[m->client - 1], m);
-    } else if (id == MESSAGE_drain_answer) {
-        on_drain_answer(world, body);
     }
 }
 
@@ -446,7 +482,7 @@ static void on_port(void *context, sim_t *sim, actor_id_t actor, actor_id_t port
     if (port == PORT_PROCESS)
         on_process_port(world, id, body);
     else if (port == PORT_CLIENT)
-        on_client_port(world, id, body);
+        on_client_port(world, actor, id, body);
     else if (port == PORT_DEVICE)
         sim_devices_push(world->devices, actor, id, body);
     else
@@ -470,10 +506,8 @@ static void on_event(void *context, sim_t *sim, const sim_event_t *event)
     kind = world->roster.actors[event->actor].kind;
     if (event->kind == SIM_STARTED && kind == ACTOR_RANK)
         sim_devices_start(world->devices, event->actor);
-    if (event->kind == SIM_DIED && kind == ACTOR_GATEWAY) {
-        clients_lose_gateway(world, event->actor);
-        operator_loses_gateway(world, event->actor);
-    }
+    if (event->kind == SIM_DIED && kind == ACTOR_GATEWAY)
+        gateway_died(world, event->actor);
     if (event->kind == SIM_DIED && event->status != STATUS_OK) {
         world_violate(world, "engine: %s ended itself: %s: %s",
                       world->roster.actors[event->actor].name, status_name(event->status),
@@ -609,6 +643,7 @@ world_t *world_open(const world_config_t *config)
     world->clients = calloc(config->clients + 1, sizeof(*world->clients));
     ASSERT(world->clients != NULL);
     load_make(world->clients, config->clients, config, &world->setup, sim_random(world->sim));
+    world->drain_asked = ACTOR_NONE;
     add_actors(world);
     for (uint32_t i = 0; i < config->clients; i++) {
         world->clients[i].ended = world->clients[i].output_tokens_max == 0;
@@ -700,7 +735,7 @@ void world_wrong_bytes(world_t *world, actor_id_t rank, const char *what)
 bool world_step(world_t *world)
 {
     world->last = (sim_event_t){.kind = SIM_OTHER};
-    if (!sim_step(world->sim))
+    if (!sim_step(world->sim) && !world->going_down)
         world_violate(world, "time: nothing is left to happen");
     return !world->violation[0];
 }
@@ -756,6 +791,26 @@ static bool is_free(world_t *world)
     return !found;
 }
 
+/* Every process ends, supervisors last. */
+static void finish_down(world_t *world)
+{
+    uint64_t end = DOWN_US + (sim_now_us(world->sim) > world->faults_end_us ? sim_now_us(world->sim)
+                                                                            : world->faults_end_us);
+
+    for (uint32_t i = 0; i < world->topology.actor_count; i++) {
+        while (sim_is_alive(world->sim, (actor_id_t)i) && sim_now_us(world->sim) < end)
+            if (!world_step(world))
+                return;
+        if (sim_is_alive(world->sim, (actor_id_t)i))
+            world_violate(world, "liveness: %s lives on after the end",
+                          world->topology.actors[i].name);
+    }
+    for (uint32_t i = 0; i < world->config.clients; i++)
+        if (!world->clients[i].ended && world->clients[i].sent)
+            world_violate(world, "liveness: client %llu has no end",
+                          (unsigned long long)world->clients[i].id);
+}
+
 bool world_finish(world_t *world)
 {
     uint64_t end;
@@ -763,6 +818,10 @@ bool world_finish(world_t *world)
     for (uint32_t i = 0; i < world->topology.actor_count; i++) {
         sim_devices_slow(world->devices, (actor_id_t)i, 1);
         sim_devices_shuffle(world->devices, (actor_id_t)i, 0);
+    }
+    if (world->going_down) {
+        finish_down(world);
+        return !world->violation[0];
     }
     if (!world_run(world, FINISH_US))
         return false;

@@ -105,12 +105,15 @@ void world_kill(world_t *world, actor_id_t actor);
 void world_stall(world_t *world, actor_id_t actor, uint64_t us);
 /* The connection between two actors breaks, and stands again after `us`. */
 void world_cut(world_t *world, actor_id_t a, actor_id_t b, uint64_t us);
+/* An operator drains the group of this leader, by force, and takes that back after `us`. */
+void world_drain(world_t *world, actor_id_t leader, uint64_t us);
+/* The whole deployment stops, with `us` left for what runs: clients that come are refused, and
+ * world_finish waits for the end of every process. */
+void world_down(world_t *world, uint64_t us);
 /* The client leaves. Nothing if it has ended or not come. */
 void world_abort(world_t *world, uint32_t client);
 /* The client has enough, as when a stop string is met. */
 void world_stop(world_t *world, uint32_t client);
-/* An operator drains the group of this leader, by force, and takes that back after `us`. */
-void world_drain(world_t *world, actor_id_t leader, uint64_t us);
 /* A rank's steps and copies take `factor` times as long, until world_finish. */
 void world_slow(world_t *world, actor_id_t rank, uint32_t factor);
 /* What its copies came to is said up to `us` late, in any order, until world_finish. */

@@ -237,15 +237,32 @@ static void test_suspects_run_in_steps_of_their_own_and_only_they_are_charged(vo
     expect_all_free(peers);
 }
 
+/* What `lockstep ps` shows: the message that is missing, of what, and of which ranks. */
+static void expect_waits(const peers_t *peers, uint16_t message, uint64_t number, uint64_t whom)
+{
+    actor_wait_t waits[ACTOR_WAITS_MAX] = {0};
+    uint32_t count = decode_type.waits(peers->scene->dispatch.self, waits);
+
+    assert_int_equal(count, whom ? 1 : 0);
+    if (count == 0)
+        return;
+    assert_int_equal(waits[0].message, message);
+    assert_int_equal(waits[0].number, number);
+    assert_int_equal(waits[0].first, peers->scene->id + 1);
+    assert_int_equal(waits[0].whom, whom);
+}
+
 static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed(void **state)
 {
     peers_t *peers = *state;
     uint64_t epoch = peers->epoch;
     const char *said;
 
+    expect_waits(peers, 0, 0, 0);
     request(peers, PEERS_REQUEST, 5);
     peers->silent = true;
     peers_run(peers);
+    expect_waits(peers, MESSAGE_step_done, 1, 3);
     scene_tick(peers->scene, GROUP_STALL_MS);
     peers_listen(peers);
     assert_int_equal(peers->epoch, epoch);
@@ -259,6 +276,7 @@ static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_kil
     assert_non_null(strstr(said, " step=1 after_ms=60000 answered=0 missing=3"));
     assert_int_equal(peers->end.reason, END_LOST);
     assert_int_equal(peers->fences, 0); /* a rank may still be in it */
+    expect_waits(peers, MESSAGE_quiesced, 2, 3);
     scene_tick(peers->scene, GROUP_STALL_MS + 2 + GROUP_QUIESCE_MS);
     peers_listen(peers);
     assert_int_equal(peers->kills, 2);
@@ -267,6 +285,7 @@ static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_kil
     assert_int_equal(peers->fences, 0);
     peers_kill(peers, peers->scene->id + 2);
     assert_int_equal(peers->fences, 1);
+    expect_waits(peers, MESSAGE_rank_join, 4, 3);
     peers_revive(peers);
     peers_run(peers);
     expect_all_free(peers);

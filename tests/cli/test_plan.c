@@ -21,6 +21,7 @@ static topology_errors_t errors;
 static const char *const examples[] = {
     "topology/examples/default.yaml", "topology/examples/tp2.yaml",
     "topology/examples/unequal.yaml", "topology/examples/8-devices.yaml",
+    "topology/examples/16-devices.yaml", "topology/examples/64-devices.yaml",
     "topology/examples/8-gpus.yaml",
 };
 

@@ -2,12 +2,13 @@
 import http.client
 import json
 import os
+import re
 import signal
 import threading
 import unittest
 import urllib.request
 
-from deployment import Deployment
+from deployment import Deployment, await_true
 
 TOPOLOGY = "topology/examples/default.yaml"
 CLIENTS = 4
@@ -112,6 +113,41 @@ class Faults(unittest.TestCase):
             self.assertEqual((load.wrong, load.failed), ([], []))
             for name in STOPPED:
                 self.assertIn(f"SUPERVISOR-KILL actor={name} incarnation=", deployment.log())
+
+    def test_a_rank_that_stands_still_in_a_step_is_named_before_it_is_killed(self):
+        """T10, T15: of two ranks one is stopped under load; the other waits in a collective."""
+        stopped, waiting = "decode/0/rank/1", "decode/0/rank/0"
+
+        def hang(deployment):
+            rows = {row["name"]: row for row in deployment.ps()}
+            waits = [wait for wait in rows[waiting]["waits"]
+                     if wait["what"].startswith("in collective")]
+            blocks = [name for name, row in rows.items() if row["blocks"]]
+            leader = rows["decode/0"]["waits"]
+            return waits and leader and blocks == [stopped] and (waits[0], leader[0])
+
+        with Deployment("topology/examples/tp2.yaml") as deployment:
+            alone = {question: ask(deployment.url, question) for question in QUESTIONS}
+            pid = deployment.pid(stopped)
+            with Load(deployment.url, alone) as load:
+                os.kill(pid, signal.SIGSTOP)
+                wait, leader = await_true(lambda: hang(deployment), "ps does not name it")
+                self.assertEqual(deployment.pid(stopped), pid)  # not killed yet
+                said = deployment.command("ps", deployment.name).stdout
+                ranks = deployment.command("ps", deployment.name, "--ranks").stdout
+                deployment.await_new_life(stopped, pid)
+            self.assertEqual(wait["whom"], [stopped])
+            self.assertRegex(wait["what"],
+                             r"^in collective \d+ of step \d+ \(layer \d+, [a-z ']+\)$")
+            self.assertRegex(leader["what"], r"^for step_done \d+ since \d+ ms$")
+            self.assertEqual(leader["whom"], [waiting, stopped])
+            self.assertIn(f"{waiting} waits {wait['what']}: {stopped}\n", said)
+            self.assertIn(f"{stopped} is awaited and waits for nobody\n", said)
+            posted, entered, left = (int(number) for number in re.search(
+                rf"(?m)^{waiting} .* (\d+) +(\d+) +(\d+)$", ranks).groups())
+            self.assertEqual((posted - 1, posted - 1), (entered, left))
+            self.assertRegex(deployment.log(), rf"{waiting} RANK-STEP-FAILED .* and missed 1\"")
+            self.assertEqual((load.wrong, load.failed), ([], []))
 
 
 if __name__ == "__main__":

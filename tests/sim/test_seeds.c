@@ -24,12 +24,12 @@ static scenario_result_t run(const char *topology, uint64_t seed, plant_t plant)
     return result;
 }
 
-static uint64_t digest_of_fresh_process(const char *seed)
+static uint64_t digest_of_fresh_process(const char *topology, const char *seed)
 {
-    char command[64], line[64] = "";
+    char command[128], line[64] = "";
     FILE *process;
 
-    snprintf(command, sizeof(command), "/proc/%d/exe --digest %s", getpid(), seed);
+    snprintf(command, sizeof(command), "/proc/%d/exe --digest %s %s", getpid(), topology, seed);
     process = popen(command, "r");
     assert_non_null(process);
     assert_non_null(fgets(line, sizeof(line), process));
@@ -39,22 +39,25 @@ static uint64_t digest_of_fresh_process(const char *seed)
 
 static void test_a_seed_is_one_run_in_this_process_and_in_any_other(void **state)
 {
-    static const char *const seeds[] = {"3", "4", "17"};
+    static const char *const runs[][2] = {
+        {"8-devices", "3"}, {"8-devices", "17"}, {"16-devices", "4"}, {"64-devices", "5"}};
 
     (void)state;
-    for (uint32_t i = 0; i < COUNT_OF(seeds); i++) {
-        uint64_t first = run("8-devices", strtoull(seeds[i], NULL, 10), PLANT_none).digest;
+    for (uint32_t i = 0; i < COUNT_OF(runs); i++) {
+        uint64_t seed = strtoull(runs[i][1], NULL, 10);
+        uint64_t first = run(runs[i][0], seed, PLANT_none).digest;
 
-        assert_int_equal(run("8-devices", strtoull(seeds[i], NULL, 10), PLANT_none).digest, first);
-        assert_int_equal(digest_of_fresh_process(seeds[i]), first);
+        assert_int_equal(run(runs[i][0], seed, PLANT_none).digest, first);
+        assert_int_equal(digest_of_fresh_process(runs[i][0], runs[i][1]), first);
     }
     assert_int_not_equal(run("8-devices", 3, PLANT_none).digest,
                          run("8-devices", 4, PLANT_none).digest);
 }
 
-static void no_seed_violates(const char *topology)
+/* `part` of the seeds: a large deployment takes as long for one as a small one for many. */
+static void no_seed_violates(const char *topology, uint32_t part)
 {
-    uint32_t seeds = stage_is_long() ? LONG_SEEDS : SMOKE_SEEDS;
+    uint32_t seeds = (stage_is_long() ? LONG_SEEDS : SMOKE_SEEDS) / part;
 
     for (uint64_t seed = 1; seed <= seeds; seed += stage_stride(1)) {
         scenario_result_t result = run(topology, seed, PLANT_none);
@@ -67,19 +70,31 @@ static void no_seed_violates(const char *topology)
 static void test_no_seed_violates_on_default(void **state)
 {
     (void)state;
-    no_seed_violates("default");
+    no_seed_violates("default", 1);
 }
 
 static void test_no_seed_violates_on_8_devices(void **state)
 {
     (void)state;
-    no_seed_violates("8-devices");
+    no_seed_violates("8-devices", 1);
 }
 
 static void test_no_seed_violates_on_groups_of_different_size(void **state)
 {
     (void)state;
-    no_seed_violates("unequal");
+    no_seed_violates("unequal", 1);
+}
+
+static void test_no_seed_violates_on_16_devices(void **state)
+{
+    (void)state;
+    no_seed_violates("16-devices", 2);
+}
+
+static void test_no_seed_violates_on_64_devices(void **state)
+{
+    (void)state;
+    no_seed_violates("64-devices", 6);
 }
 
 /* Plants of the simulated device, by the oracle that they are about, within a few seeds; those of
@@ -109,13 +124,15 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_seed_violates_on_default),
         cmocka_unit_test(test_no_seed_violates_on_8_devices),
         cmocka_unit_test(test_no_seed_violates_on_groups_of_different_size),
+        cmocka_unit_test(test_no_seed_violates_on_16_devices),
+        cmocka_unit_test(test_no_seed_violates_on_64_devices),
         cmocka_unit_test(test_each_plant_in_a_device_is_caught_and_named),
     };
 
-    if (argc == 3 && strcmp(argv[1], "--digest") == 0) {
-        printf(
-            "%llx\n",
-            (unsigned long long)run("8-devices", strtoull(argv[2], NULL, 10), PLANT_none).digest);
+    if (argc == 4 && strcmp(argv[1], "--digest") == 0) {
+        uint64_t seed = strtoull(argv[3], NULL, 10);
+
+        printf("%llx\n", (unsigned long long)run(argv[2], seed, PLANT_none).digest);
         return 0;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
