@@ -184,16 +184,21 @@ void sim_devices_close(sim_devices_t *self)
     free(self);
 }
 
-static void drop_work(rank_t *rank)
+static void drop_steps(rank_t *rank)
 {
     for (uint32_t i = 0; i < rank->queued; i++)
         free(rank->queue[i].bytes);
+    rank->queued = 0;
+    rank->ending = false;
+}
+
+static void drop_work(rank_t *rank)
+{
+    drop_steps(rank);
     for (uint32_t i = 0; i < COPIES_MAX; i++)
         if (rank->copies[i].used)
             free(rank->copies[i].bytes);
     memset(rank->copies, 0, sizeof(rank->copies));
-    rank->queued = 0;
-    rank->ending = false;
 }
 
 void sim_devices_start(sim_devices_t *self, actor_id_t id)
@@ -373,28 +378,40 @@ static void copy_done(sim_devices_t *self, actor_id_t id, running_copy_t *copy, 
     *copy = (running_copy_t){0};
 }
 
+/* Moves the next unit of a copy. */
+static status_t move_unit(sim_devices_t *self, actor_id_t id, const running_copy_t *copy,
+                          uint32_t *count)
+{
+    const message_device_copy_t *message =
+        unkeep(self, MESSAGE_device_copy, copy->bytes, copy->size);
+    const record_pull_item_t *item = &message->items.data[copy->next_item];
+    status_t status;
+
+    *count = message->items.count;
+    trail_reset();
+    status = convert_copy(self->ranks[id].device, message->source, item);
+    if (status == STATUS_OK)
+        oracle_unit_moved(world_oracle(self->world), id, message->source, item);
+    else if (status != STATUS_STALE)
+        world_wrong_bytes(self->world, id, trail_text());
+    return status;
+}
+
 static void on_copy_item(void *context, sim_t *sim)
 {
     job_t *job = context;
     sim_devices_t *self = job->devices;
     rank_t *rank = rank_of_job(job);
     running_copy_t *copy = rank ? &rank->copies[job->copy] : NULL;
-    const message_device_copy_t *message;
+    uint32_t count;
     status_t status;
 
     if (!rank) {
         job_return(job);
         return;
     }
-    message = unkeep(self, MESSAGE_device_copy, copy->bytes, copy->size);
-    trail_reset();
-    status = convert_copy(rank->device, message->source, &message->items.data[copy->next_item]);
-    if (status == STATUS_OK)
-        oracle_unit_moved(world_oracle(self->world), job->rank, message->source,
-                          &message->items.data[copy->next_item]);
-    else if (status != STATUS_STALE)
-        world_wrong_bytes(self->world, job->rank, trail_text());
-    if (status != STATUS_OK || copy->next_item + 1 == message->items.count) {
+    status = move_unit(self, job->rank, copy, &count);
+    if (status != STATUS_OK || copy->next_item + 1 == count) {
         copy_done(self, job->rank, copy, status, copy->next_item);
         job_return(job);
         return;
@@ -423,6 +440,30 @@ static void push_copy(sim_devices_t *self, actor_id_t id, const message_device_c
 
 /* ---- reform and map -------------------------------------------------------------------------- */
 
+/* A copy stops behind the unit that it was at. */
+static void on_last_unit(void *context, sim_t *sim)
+{
+    job_t *job = context;
+    rank_t *rank = rank_of_job(job);
+    running_copy_t *copy = rank ? &rank->copies[job->copy] : NULL;
+    uint32_t count;
+
+    (void)sim;
+    if (rank) {
+        (void)move_unit(job->devices, job->rank, copy, &count);
+        copy_done(job->devices, job->rank, copy, STATUS_BROKEN, copy->next_item);
+    }
+    job_return(job);
+}
+
+static bool is_copying(const rank_t *rank)
+{
+    for (uint32_t i = 0; i < COPIES_MAX; i++)
+        if (rank->copies[i].used)
+            return true;
+    return false;
+}
+
 static void on_left(void *context, sim_t *sim)
 {
     job_t *job = context;
@@ -430,6 +471,10 @@ static void on_left(void *context, sim_t *sim)
     message_device_quiesced_t quiesced = {.epoch = job->epoch};
     status_t status;
 
+    if (rank && is_copying(rank)) {
+        sim_after(sim, draw_us(job->devices, job->rank, LEAVE_US_MAX), on_left, job);
+        return;
+    }
     if (rank) {
         status = rank->device->ops->reform(rank->device, job->epoch, job->segment);
         ASSERT(status == STATUS_OK);
@@ -452,10 +497,14 @@ static void push_reform(sim_devices_t *self, actor_id_t id, const message_device
 
         post(self, id, MESSAGE_step_done, &done, 1);
     }
-    for (uint32_t i = 0; i < COPIES_MAX; i++)
-        if (rank->copies[i].used)
-            copy_done(self, id, &rank->copies[i], STATUS_BROKEN, rank->copies[i].next_item);
-    drop_work(rank);
+    drop_steps(rank);
+    for (uint32_t i = 0; i < COPIES_MAX; i++) {
+        if (!rank->copies[i].used)
+            continue;
+        job = job_take(self, id);
+        job->copy = i;
+        sim_after(world_sim(self->world), draw_us(self, id, COPY_US_MAX), on_last_unit, job);
+    }
     job = job_take(self, id);
     job->epoch = message->epoch;
     snprintf(job->segment, sizeof(job->segment), "%.*s", (int)message->segment.count,

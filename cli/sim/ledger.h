@@ -26,6 +26,7 @@ typedef struct {
     bool busy;         /* nothing came of it */
     bool ended;        /* END was said, or decode runs it */
     bool handed;       /* prefill: it knows that decode runs it */
+    bool runs;         /* decode: all of the prompt has landed */
     bool fenced;       /* FENCED was said */
     bool reserved;     /* decode: prefill has heard RESERVED; transfer: decode has heard OPENED */
     bool told_end;     /* the opener has heard BUSY, END, RUNNING or FENCED */

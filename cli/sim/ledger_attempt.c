@@ -43,14 +43,12 @@ static bool is_opener(const oracle_t *oracle, const ledger_opening_t *opening, a
     return opening->opener == actor && opening->opener_life == life_of(oracle, actor);
 }
 
-/* Nobody is there to hear END and FENCED of it: prefill is told by its gateway, decode by prefill or,
- * later, by the gateway. */
+/* Nobody is there to hear END and FENCED of it: who opened it or, once decode runs it, its gateway. */
 static bool is_orphan(const oracle_t *oracle, const ledger_attempt_t *attempt,
                       const ledger_opening_t *opening)
 {
-    return !ledger_lives(oracle, opening->opener, opening->opener_life) ||
-           (attempt->gateway < oracle->actor_count &&
-            !ledger_lives(oracle, attempt->gateway, attempt->gateway_life));
+    return opening->runs ? !ledger_lives(oracle, attempt->gateway, attempt->gateway_life)
+                         : !ledger_lives(oracle, opening->opener, opening->opener_life);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -172,6 +170,9 @@ static void on_answer(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t ac
         if (envelope->id == MESSAGE_fenced)
             opening->told_fenced = true;
     }
+    if (envelope->id == MESSAGE_landed && !((const message_landed_t *)envelope->body)->failed &&
+        !attempt->openings[AT_DECODE].ended)
+        attempt->openings[AT_DECODE].runs = true;
     if (envelope->id == MESSAGE_running)
         attempt->openings[AT_PREFILL].handed = attempt->openings[AT_PREFILL].ended = true;
     if (envelope->id == MESSAGE_pulled && oracle->actors[envelope->from].group)
