@@ -509,19 +509,22 @@ static bool result_is_sane(const group_t *group, const group_step_t *step,
                            const message_step_done_t *m)
 {
     const group_item_t *items = group_items(group, step);
+    uint32_t count = 0;
 
     if (m->tokens.count > group->slots || m->closed.count > group->closed_max)
         return false;
-    for (uint32_t i = 0; i < m->tokens.count; i++) {
-        const record_step_token_t *token = &m->tokens.data[i];
+    for (uint32_t i = 0; i < step->item_count; i++) { /* one token for each that draws, in order */
+        const record_step_token_t *token = &m->tokens.data[count];
 
-        if (token->item >= step->item_count || !items[token->item].sample)
-            return false;
-        if (token->token.top_tokens.count > LOGPROBS_MAX ||
+        if (!items[i].sample)
+            continue;
+        if (count == m->tokens.count || token->item != i ||
+            token->token.top_tokens.count > LOGPROBS_MAX ||
             token->token.top_tokens.count != token->token.top_logprobs.count)
             return false;
+        count++;
     }
-    return true;
+    return count == m->tokens.count;
 }
 
 /* ---- the three checks, as the leader sees them (design 4) ------------------------------------- */
@@ -687,6 +690,7 @@ static uint64_t mix_field(uint64_t digest, const field_t *field, const void *dat
     case FIELD_U8:
         return mix_words(digest, data, 1);
     case FIELD_U16:
+    case FIELD_ACTOR:
         return mix_words(digest, data, 2);
     case FIELD_U32:
     case FIELD_F32:

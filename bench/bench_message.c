@@ -73,6 +73,7 @@ static void plan_sender(void *arg, outbox_t *outbox)
 {
     actor_t *self = arg;
     message_open_t open = {.attempt = 1,
+                           .prefill = ACTOR_NONE,
                            .pages = {pages, self->turn->pages},
                            .generations = {generations, self->turn->pages}};
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -264,6 +265,17 @@ static int exit_code(status_t status)
     return EXIT_FAILED;
 }
 
+/* A gateway has one for each client, and ZeroMQ ends a process that has none for a new connection. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
                  incarnation_t incarnation)
 {
@@ -274,6 +286,8 @@ int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_i
 
     if (!self)
         return EXIT_FAILED;
+    config.family = self->actor->kind == TOPOLOGY_SUPERVISOR ? getpid() : getppid();
+    raise_descriptors();
     log_open(STDERR_FILENO, self->actor->name);
     signal(SIGPIPE, SIG_IGN);
     trail_reset();

@@ -30,6 +30,7 @@ typedef struct {
     uint64_t progress;
     uint64_t quiet_ms; /* since the last message, TICK included */
     actor_id_t actor;
+    uint64_t dropped[DROP_COUNT];
 } line_t;
 
 static uint64_t clock_us(void)
@@ -74,6 +75,8 @@ static void read_line(const rundir_t *rundir, const topology_actor_t *actor, lin
         .quiet_ms = age_ms(figure_get(&figures->now_us)),
         .actor = actor->id,
     };
+    for (uint32_t drop = 0; drop < DROP_COUNT; drop++)
+        row->dropped[drop] = figure_get(&figures->dropped[drop]);
     figures_close(figures);
 }
 
@@ -124,6 +127,11 @@ static void print_json(const topology_t *topology, const waits_t *waits, const l
                rows[i].depth, rows[i].depth_max, rows[i].oldest_ms, rows[i].received,
                rows[i].refused, rows[i].malformed, rows[i].attempts, rows[i].progress,
                rows[i].quiet_ms);
+        printf("\"dropped\": {");
+        for (uint32_t drop = 0; drop < DROP_COUNT; drop++)
+            printf("%s\"%s\": %" PRIu64, drop ? ", " : "", figures_drop_name((figures_drop_t)drop),
+                   rows[i].dropped[drop]);
+        printf("}, ");
         print_waits_json(topology, waits, rows[i].actor);
         printf("}");
     }

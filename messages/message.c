@@ -21,6 +21,7 @@
 #define TYPE_f32s FIELD_F32S
 #define TYPE_token FIELD_TOKEN
 #define TYPE_tokens FIELD_TOKENS
+#define TYPE_actor FIELD_ACTOR
 
 #define FIELD_ROW(type, name, record, limit, text)                                                 \
     {#name, type, (uint32_t)offsetof(FIELD_OWNER(record), name), limit, NULL, text},
@@ -238,8 +239,8 @@ static void print_kinds(uint32_t kinds, FILE *out)
     const char *gap = "";
 
     _Static_assert(COUNT_OF(names) == ACTOR_KIND_COUNT, "every kind has a name");
-    if (kinds == BIT(ACTOR_KIND_COUNT) - 1) {
-        fputs("all", out);
+    if ((kinds & ALL) == ALL) {
+        fputs(kinds == ALL ? "all" : "all, observer", out);
         return;
     }
     for (uint32_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)
@@ -256,7 +257,7 @@ static void print_fields(const record_t *record, FILE *out)
         [FIELD_U64] = "u64",       [FIELD_F32] = "f32",     [FIELD_BYTES] = "bytes",
         [FIELD_TEXT] = "text",     [FIELD_U32S] = "u32s",   [FIELD_TOKEN] = "token",
         [FIELD_TOKENS] = "tokens", [FIELD_U64S] = "u64s",   [FIELD_F32S] = "f32s",
-        [FIELD_RECORD] = "record", [FIELD_ITEMS] = "items",
+        [FIELD_RECORD] = "record", [FIELD_ITEMS] = "items", [FIELD_ACTOR] = "actor",
     };
 
     fputs("| # | field | type | at most | meaning |\n| --- | --- | --- | --- | --- |\n", out);
@@ -265,7 +266,9 @@ static void print_fields(const record_t *record, FILE *out)
 
         fprintf(out, "| %u | %s | %s%s%s | ", i, f->name, types[f->type], f->record ? " " : "",
                 f->record ? f->record->name : "");
-        if (f->limit)
+        if (f->type == FIELD_ACTOR)
+            print_kinds(f->limit, out);
+        else if (f->limit)
             fprintf(out, "%u", f->limit);
         fprintf(out, " | %s |\n", f->text);
     }

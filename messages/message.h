@@ -27,6 +27,7 @@
 #define MESSAGE_CTYPE_f32s f32s_view_t
 #define MESSAGE_CTYPE_token uint32_t
 #define MESSAGE_CTYPE_tokens u32s_view_t
+#define MESSAGE_CTYPE_actor actor_id_t
 
 #define MESSAGE_MEMBER(r, type, name, limit, text) MESSAGE_CTYPE_##type name;
 #define MESSAGE_MEMBER_RECORD(r, inner, name, text) record_##inner##_t name;

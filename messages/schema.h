@@ -12,7 +12,9 @@
  * exactly one FENCED, from the opened to the opener, when no byte of it moves any more and its memory is free there.
  *
  * Macros: F(record, type, name, limit, meaning)  a field of a plain type; `token` and `tokens` are u32 and u32s that
- *                                                hold token ids, which no log, tap or journal shows unless told to
+ *                                                hold token ids, which no log, tap or journal shows unless told to;
+ *                                                `actor` is a u16, an actor of the kinds that stand as its limit, or
+ *                                                ACTOR_NONE: another one does not decode
  *         R(record, inner, name, meaning)        one nested record
  *         I(record, inner, name, limit, meaning) a list of records
  */
@@ -59,7 +61,7 @@
     I(r, token, tokens, TOKENS_ITEM_MAX, "from the first unacknowledged one")
 
 #define POOL_FIELDS(F, R, I, r)                                                                                        \
-    F(r, u16, rank, 0, "actor id")                                                                                     \
+    F(r, actor, rank, RNK, "whose it is")                                                                              \
     F(r, u32, incarnation, 0, "of the rank")                                                                           \
     F(r, text, name, POOL_NAME_BYTES_MAX, "shared memory object")                                                      \
     F(r, u64, bytes, 0, "whole size")
@@ -139,11 +141,11 @@
 /* ---- life of processes --------------------------------------------------------------------------------------- */
 
 #define JOINED_FIELDS(F, R, I, r)                                                                                      \
-    F(r, u16, actor, 0, "who said HELLO")                                                                              \
+    F(r, actor, actor, ANYBODY, "who said HELLO")                                                                      \
     F(r, u32, incarnation, 0, "its new life; an earlier one was EXITED before")
 
 #define EXITED_FIELDS(F, R, I, r)                                                                                      \
-    F(r, u16, actor, 0, "who was reaped")                                                                              \
+    F(r, actor, actor, ANYBODY, "who was reaped")                                                                      \
     F(r, u32, incarnation, 0, "which life")                                                                            \
     F(r, u8, cause, 0, "exit_cause_t: clean, failed, crashed, killed from outside, killed by us")
 
@@ -154,7 +156,7 @@
 #define STOP_FIELDS(F, R, I, r) F(r, u32, grace_ms, 0, "end running work within this, then exit")
 
 #define KILL_FIELDS(F, R, I, r)                                                                                        \
-    F(r, u16, actor, 0, "whom")                                                                                        \
+    F(r, actor, actor, ALL, "whom")                                                                                    \
     F(r, u32, incarnation, 0, "which life; another one is left alone")                                                 \
     F(r, text, reason, REASON_BYTES_MAX, "for the log")
 
@@ -173,22 +175,22 @@
     F(r, u32, grace_ms, 0, "what runs may go on for so long")
 
 #define SPAWN_FIELDS(F, R, I, r)                                                                                       \
-    F(r, u16, actor, 0, "what to start")                                                                               \
+    F(r, actor, actor, ALL, "what to start")                                                                           \
     F(r, u32, incarnation, 0, "its life")
 
 #define SIGNAL_FIELDS(F, R, I, r)                                                                                      \
-    F(r, u16, actor, 0, "whose process")                                                                               \
+    F(r, actor, actor, ALL, "whose process")                                                                           \
     F(r, u32, incarnation, 0, "which life")                                                                            \
     F(r, u8, hard, 0, "0: ask it to end; 1: SIGKILL")
 
 #define REAPED_FIELDS(F, R, I, r)                                                                                      \
-    F(r, u16, actor, 0, "whose process ended")                                                                         \
+    F(r, actor, actor, ALL, "whose process ended")                                                                     \
     F(r, u32, incarnation, 0, "which life")                                                                            \
     F(r, u8, cause, 0, "exit_cause_t")                                                                                 \
     F(r, u32, code, 0, "exit code or signal")
 
 #define STALLED_FIELDS(F, R, I, r)                                                                                     \
-    F(r, u16, actor, 0, "whose progress word stands still")                                                            \
+    F(r, actor, actor, ALL, "whose progress word stands still")                                                        \
     F(r, u32, incarnation, 0, "which life")                                                                            \
     F(r, u32, still_ms, 0, "for how long")
 
@@ -234,9 +236,9 @@
     F(r, u64, request, 0, "attempt")                                                                                   \
     F(r, u32, attempt, 0, "attempt")                                                                                   \
     F(r, u8, outcome, 0, "route_outcome_t: ok, overloaded, too large, no instance")                                    \
-    F(r, u16, prefill, 0, "leader")                                                                                    \
-    F(r, u16, decode, 0, "leader")                                                                                     \
-    F(r, u16, transfer, 0, "actor")                                                                                    \
+    F(r, actor, prefill, PRE, "leader")                                                                                \
+    F(r, actor, decode, DEC, "leader")                                                                                 \
+    F(r, actor, transfer, TRF, "who hands over")                                                                       \
     F(r, u32, limit, 0, "TOO_LARGE: tokens that fit")
 
 #define INSTANCE_FIELDS(F, R, I, r)                                                                                    \
@@ -257,8 +259,8 @@
     F(r, u64, request, 0, "attempt")                                                                                   \
     F(r, u32, attempt, 0, "attempt")                                                                                   \
     R(r, seniority, seniority, "of the request")                                                                       \
-    F(r, u16, decode, 0, "leader that will decode")                                                                    \
-    F(r, u16, transfer, 0, "actor that hands over")                                                                    \
+    F(r, actor, decode, DEC, "leader that will decode")                                                                \
+    F(r, actor, transfer, TRF, "who hands over")                                                                       \
     F(r, u8, alone, 0, "1: a suspect; runs in steps of its own")                                                       \
     F(r, u64, salt, 0, "of the tenant")                                                                                \
     F(r, tokens, prompt, PROMPT_TOKENS_MAX, "token ids; they travel here and nowhere else")                            \
@@ -288,8 +290,8 @@
 #define RESERVE_FIELDS(F, R, I, r)                                                                                     \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \
     R(r, seniority, seniority, "of the request")                                                                       \
-    F(r, u16, gateway, 0, "who gets TOKENS")                                                                           \
-    F(r, u16, transfer, 0, "actor that hands over")                                                                    \
+    F(r, actor, gateway, GTW, "who gets TOKENS")                                                                       \
+    F(r, actor, transfer, TRF, "who hands over")                                                                       \
     F(r, u8, alone, 0, "as in SUBMIT")                                                                                 \
     F(r, u32, prompt_tokens, 0, "count")                                                                               \
     F(r, tokens, forced, OUTPUT_TOKENS_MAX, "as in SUBMIT")                                                            \
@@ -300,7 +302,7 @@
 
 #define OPEN_FIELDS(F, R, I, r)                                                                                        \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \
-    F(r, u16, prefill, 0, "leader that will send KV_READY")                                                            \
+    F(r, actor, prefill, PRE, "leader that will send KV_READY")                                                        \
     F(r, u32s, pages, PROMPT_TOKENS_MAX / PAGE_TOKENS + 1, "where history goes, for the whole prompt")                 \
     F(r, u64s, generations, PROMPT_TOKENS_MAX / PAGE_TOKENS + 1, "of pages")                                           \
     F(r, u32, slot, 0, "where the slot goes")                                                                          \
@@ -315,7 +317,7 @@
 
 #define KV_READY_FIELDS(F, R, I, r)                                                                                    \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \
-    F(r, u16, decode, 0, "leader of the target")                                                                       \
+    F(r, actor, decode, DEC, "leader of the target")                                                                   \
     F(r, u64, source_epoch, 0, "of the prefill group")                                                                 \
     F(r, u32, piece, 0, "0, 1, ... in order")                                                                          \
     F(r, u32, first_page, 0, "ordinal of units[0] in the prompt")                                                      \
@@ -331,7 +333,7 @@
 #define PULL_FIELDS(F, R, I, r)                                                                                        \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \
     F(r, u64, copy, 0, "names it between transfer and rank")                                                           \
-    F(r, u16, source, 0, "rank to read from")                                                                          \
+    F(r, actor, source, RNK, "rank to read from")                                                                      \
     F(r, u32, source_incarnation, 0, "of it")                                                                          \
     F(r, u64, epoch, 0, "of the target group; a rank refuses another one")                                             \
     I(r, pull_item, items, KV_UNITS_MAX, "in order")
@@ -399,13 +401,13 @@
     R(r, pool, pool, "map it read-only and test it with its page 0")
 
 #define PEER_MAPPED_FIELDS(F, R, I, r)                                                                                 \
-    F(r, u16, rank, 0, "whose pool")                                                                                   \
+    F(r, actor, rank, RNK, "whose pool")                                                                               \
     F(r, u32, incarnation, 0, "of it")                                                                                 \
     F(r, u8, status, 0, "status_t as a number")                                                                        \
     F(r, text, reason, REASON_BYTES_MAX, "what failed")
 
 #define COPIES_FENCED_FIELDS(F, R, I, r)                                                                               \
-    F(r, u16, actor, 0, "the transfer or mirror that EXITED")                                                          \
+    F(r, actor, actor, TRF | MIR, "the transfer or mirror that EXITED")                                                \
     F(r, u32, incarnation, 0, "of it; none of its copies moves a byte here any more")
 
 #define TARGETS_FIELDS(F, R, I, r)                                                                                     \
@@ -431,7 +433,7 @@
 
 #define DEVICE_COPY_FIELDS(F, R, I, r)                                                                                 \
     F(r, u64, copy, 0, "names it between rank and device")                                                             \
-    F(r, u16, source, 0, "rank to read from")                                                                          \
+    F(r, actor, source, RNK, "rank to read from")                                                                      \
     I(r, pull_item, items, KV_UNITS_MAX, "in order")
 
 #define DEVICE_COPIED_FIELDS(F, R, I, r)                                                                               \
@@ -460,7 +462,8 @@
 #define MON BIT(ACTOR_MONITOR)
 #define OBS BIT(ACTOR_OBSERVER)
 #define PRT BIT(ACTOR_PORT)
-#define ALL (BIT(ACTOR_KIND_COUNT) - 1)
+#define ALL (BIT(ACTOR_OBSERVER) - 1) /* of the topology */
+#define ANYBODY (ALL | OBS)
 
 /*    name            id class    scope    from       to               answers    meaning */
 #define MESSAGE_TABLE(M)                                                                                               \

@@ -33,6 +33,7 @@ static uint64_t read_uint(const field_t *field, const void *place)
     case FIELD_U8:
         return *(const uint8_t *)place;
     case FIELD_U16:
+    case FIELD_ACTOR:
         return *(const uint16_t *)place;
     case FIELD_U32:
     case FIELD_TOKEN:
@@ -50,6 +51,7 @@ static void write_uint(const field_t *field, void *place, uint64_t value)
         *(uint8_t *)place = (uint8_t)value;
         break;
     case FIELD_U16:
+    case FIELD_ACTOR:
         *(uint16_t *)place = (uint16_t)value;
         break;
     case FIELD_U32:
@@ -68,6 +70,7 @@ static uint64_t uint_max(const field_t *field)
     case FIELD_U8:
         return UINT8_MAX;
     case FIELD_U16:
+    case FIELD_ACTOR:
         return UINT16_MAX;
     case FIELD_U32:
     case FIELD_TOKEN:
@@ -422,6 +425,7 @@ static bool record_equal(const record_t *record, const void *a, const void *b)
         switch (field->type) {
         case FIELD_U8:
         case FIELD_U16:
+        case FIELD_ACTOR:
         case FIELD_U32:
         case FIELD_TOKEN:
         case FIELD_U64:

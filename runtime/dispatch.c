@@ -192,17 +192,22 @@ static status_t by_items(dispatch_t *dispatch, const envelope_t *envelope, outbo
     UNREACHABLE("a message of scope ITEMS has items");
 }
 
-status_t dispatch_admit(const dispatch_t *dispatch, actor_kind_t from, uint16_t id,
-                        const uint8_t *body, size_t size, arena_t *arena, const void **decoded)
+status_t dispatch_admit(const dispatch_t *dispatch, const roster_t *roster, actor_id_t sender,
+                        uint16_t id, const uint8_t *body, size_t size, arena_t *arena,
+                        const void **decoded)
 {
     const message_row_t *row = id < dispatch->table->count ? &dispatch->table->rows[id] : NULL;
+    actor_kind_t from = roster_kind(roster, sender);
 
     if (!row || !row->name)
         return FAIL(STATUS_MALFORMED, "message %u is not known here", id);
     if (!(row->from & BIT(from)) || !(row->to & BIT(dispatch->type->kind)) ||
         (row->class == MESSAGE_LOCAL && from != ACTOR_PORT))
         return FAIL(STATUS_MALFORMED, "%s does not go this way", row->name);
-    return codec_decode(row, body, size, arena, decoded);
+    TRY(codec_decode(row, body, size, arena, decoded));
+    if (from != ACTOR_PORT)
+        TRY(roster_check(roster, &row->record, *decoded));
+    return STATUS_OK;
 }
 
 status_t dispatch_message(dispatch_t *dispatch, const envelope_t *envelope, outbox_t *outbox)

@@ -13,6 +13,7 @@
 #include "runtime/actor.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/limits.h"
+#include "runtime/roster.h"
 
 typedef struct {
     actor_handler_t *handler; /* NULL: refused */
@@ -52,11 +53,11 @@ MUST_USE status_t dispatch_init(dispatch_t *dispatch, const actor_type_t *type,
                                 const message_table_t *table, const actor_birth_t *birth,
                                 arena_t *arena);
 
-/* Decodes what `from` sent into `arena`. STATUS_MALFORMED: it does not decode, or no such message
- * goes from there to here. */
-MUST_USE status_t dispatch_admit(const dispatch_t *dispatch, actor_kind_t from, uint16_t id,
-                                 const uint8_t *body, size_t size, arena_t *arena,
-                                 const void **decoded);
+/* Decodes what `sender` sent into `arena`. STATUS_MALFORMED: it does not decode, no such message goes
+ * from there to here, or it names an actor of a kind that its field does not allow. */
+MUST_USE status_t dispatch_admit(const dispatch_t *dispatch, const roster_t *roster,
+                                 actor_id_t sender, uint16_t id, const uint8_t *body, size_t size,
+                                 arena_t *arena, const void **decoded);
 /* Handles one decoded message. Only an ENGINE status comes back; then the process must end. */
 MUST_USE status_t dispatch_message(dispatch_t *dispatch, const envelope_t *envelope,
                                    outbox_t *outbox);

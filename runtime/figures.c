@@ -7,6 +7,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *figures_drop_name(figures_drop_t drop)
+{
+    static const char *const names[] = {
+#define FIGURES_DROP_NAME(name, text) #name,
+        FIGURES_DROP_TABLE(FIGURES_DROP_NAME)
+#undef FIGURES_DROP_NAME
+    };
+
+    ASSERT(drop < DROP_COUNT);
+    return names[drop];
+}
+
 void figures_init(figures_t *figures, actor_id_t actor, incarnation_t incarnation, const char *name)
 {
     memset(figures, 0, sizeof(*figures));

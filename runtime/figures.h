@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/message.h"
 
-enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 3, FIGURES_WAITS_MAX = 2 };
+enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 4, FIGURES_WAITS_MAX = 2 };
 
 typedef _Atomic uint64_t figure_t;
 
@@ -62,6 +62,30 @@ typedef struct {
     figure_t age_ms;
 } figures_wait_t;
 
+/* What an actor drops, each under a name: nothing is lost in silence.
+ *    name        what */
+#define FIGURES_DROP_TABLE(D)                                                                      \
+    D(frames,     "frames that do not decode, are for somebody else, or of nobody known here")     \
+    D(strangers,  "frames in an actor's name from a process that is not of the deployment")        \
+    D(malformed,  "messages and frames that do not decode, or do not go this way")                 \
+    D(stale,      "frames of or to an earlier life")                                               \
+    D(mismatches, "HELLOs of another protocol, topology or model")                                 \
+    D(gaps,       "frames ahead of their turn: what was lost comes again")                         \
+    D(duplicates, "messages that came again")                                                      \
+    D(excess,     "messages beyond what a peer may have unacknowledged")                           \
+    D(down,       "replies to a life that has ended")                                              \
+    D(unread,     "observers turned out because they acknowledge nothing")
+
+typedef enum {
+#define FIGURES_DROP_ENUM(name, text) DROP_##name,
+    FIGURES_DROP_TABLE(FIGURES_DROP_ENUM)
+#undef FIGURES_DROP_ENUM
+        DROP_COUNT
+} figures_drop_t;
+
+/* "frames", "strangers" ... */
+const char *figures_drop_name(figures_drop_t drop);
+
 typedef struct {
     figure_t magic;
     figure_t version;
@@ -79,6 +103,7 @@ typedef struct {
     figure_t attempts;
     figure_t now_us; /* clock at the last dispatch */
     figure_t stream_count;
+    figure_t dropped[DROP_COUNT];
     figure_t probes; /* switches, probe.h; the only word that others write */
     char name[ACTOR_NAME_BYTES_MAX];
     char state_names[16][STATE_NAME_BYTES_MAX]; /* constant after the start */

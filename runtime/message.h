@@ -75,6 +75,7 @@ typedef enum {
     FIELD_F32S,   /* f32s_view_t: msgpack bin, IEEE 754 little endian */
     FIELD_RECORD, /* one nested record: msgpack array */
     FIELD_ITEMS,  /* items_view_t of nested records: msgpack array of arrays */
+    FIELD_ACTOR,  /* as U16: an actor of the kinds in `limit`, or ACTOR_NONE (roster_check) */
 } field_type_t;
 
 typedef struct {
@@ -104,7 +105,7 @@ typedef struct {
     const char *name;
     field_type_t type;
     uint32_t offset;        /* in the struct */
-    uint32_t limit;         /* most elements of a view; 0 for scalars and records */
+    uint32_t limit;         /* most elements of a view; of an actor its kinds, as bits; else 0 */
     const record_t *record; /* of FIELD_RECORD and FIELD_ITEMS */
     const char *text;
 } field_t;

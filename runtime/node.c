@@ -32,6 +32,7 @@ typedef struct {
     incarnation_t met; /* the life that the actor knows: JOINED was handled, EXITED not yet */
     bool dirty;        /* a flush may have something to send */
     bool observer;
+    bool unread;       /* an observer that does not acknowledge: it goes when the handler is done */
     uint64_t heard_us; /* observers: when it last spoke */
 } peer_t;
 
@@ -76,6 +77,8 @@ static peer_t *find(const node_t *node, actor_id_t id)
 {
     if (id < node->config.roster->count)
         return node->peer_of[id] == PEER_NONE ? NULL : &node->peers[node->peer_of[id]];
+    if (id == ACTOR_NONE) /* as which free places of observers stand */
+        return NULL;
     for (uint32_t i = 0; i < node->peer_count; i++)
         if (node->peers[i].observer && node->peers[i].stream.birth.peer == id)
             return &node->peers[i];
@@ -91,6 +94,11 @@ static void mark(node_t *node, peer_t *peer)
 }
 
 /* ---- mailbox ---- */
+
+static void drop(node_t *node, figures_drop_t what, uint64_t count)
+{
+    figure_add(&node->figures->dropped[what], count);
+}
 
 static bool put_mail(node_t *node, const mail_t *mail, const uint8_t *body)
 {
@@ -222,6 +230,9 @@ static bool on_message(void *context, actor_id_t from, incarnation_t incarnation
                    .from = from,
                    .id = id};
 
+    /* Room that peers cannot fill is left for what ports and the runtime say. */
+    if (queue_bytes(&node->mailbox) >= MAILBOX_BYTES_MAX / 4 * 3)
+        return false;
     if (id == RUNTIME_EXITED && roster_kind(node->config.roster, from) == ACTOR_SUPERVISOR)
         mail.swallowed = close_exited(node, body, size);
     return put_mail(node, &mail, body);
@@ -272,12 +283,14 @@ static peer_t *admit_observer(node_t *node, actor_id_t id)
         }
         drop_observer(node, place);
     }
+    birth.observer = true;
     *place = (peer_t){.observer = true, .dirty = place->dirty};
     birth.digests = (stream_digests_t){0}; /* an observer knows none, and is told none */
     stream_init(&place->stream, &birth, look_at_clock(node));
     return place;
 }
 
+/* Those that were silent for long, and those for whom more answers wait than they may leave unread. */
 static void retire_observers(node_t *node)
 {
     uint64_t now = look_at_clock(node);
@@ -285,35 +298,78 @@ static void retire_observers(node_t *node)
     for (uint32_t i = 0; i < node->peer_count; i++) {
         peer_t *peer = &node->peers[i];
 
-        if (peer->observer && peer->stream.birth.peer != ACTOR_NONE &&
-            now - peer->heard_us > OBSERVER_IDLE_US)
-            drop_observer(node, peer);
+        if (!peer->observer || peer->stream.birth.peer == ACTOR_NONE ||
+            (!peer->unread && now - peer->heard_us <= OBSERVER_IDLE_US))
+            continue;
+        if (peer->unread)
+            drop(node, DROP_unread, 1);
+        peer->unread = false;
+        drop_observer(node, peer);
     }
 }
 
 /* ---- in ---- */
 
-void node_receive(node_t *node, const uint8_t *frame, size_t size)
+/* The stream that a frame is for; NULL, and it is counted, if there is none. */
+static peer_t *peer_of(node_t *node, const uint8_t *frame, size_t size, bool stranger)
 {
-    const stream_events_t events = {node, on_joined, on_exited, on_message};
+    figures_drop_t why = DROP_frames;
     actor_id_t from = ACTOR_NONE, to = ACTOR_NONE;
     peer_t *peer = NULL;
-    uint64_t acked;
 
     trail_reset();
     if (stream_peek(frame, size, &from, &to) && to == node->birth.id) {
-        peer = find(node, from);
-        if (!peer)
-            peer = admit_observer(node, from);
+        if (stranger && roster_kind(node->config.roster, from) != ACTOR_OBSERVER) {
+            why = DROP_strangers;
+        } else {
+            peer = find(node, from);
+            if (!peer)
+                peer = admit_observer(node, from);
+        }
     }
     if (!peer) {
-        figure_add(&node->figures->malformed, 1);
-        LOG(DEBUG, "FRAME-REFUSED bytes=%zu from=%u to=%u: %s", size, from, to, trail_text());
-        return;
+        drop(node, why, 1);
+        LOG(DEBUG, "FRAME-REFUSED bytes=%zu from=%u to=%u stranger=%d: %s", size, from, to,
+            stranger, trail_text());
     }
+    return peer;
+}
+
+static void show_drops(node_t *node, const stream_counters_t *before, const stream_counters_t *now)
+{
+    const struct {
+        figures_drop_t what;
+        uint64_t count;
+    } drops[] = {
+        {DROP_malformed, now->malformed - before->malformed},
+        {DROP_stale, now->stale - before->stale},
+        {DROP_mismatches, now->mismatches - before->mismatches},
+        {DROP_gaps, now->gaps - before->gaps},
+        {DROP_duplicates, now->duplicates - before->duplicates},
+        {DROP_excess, now->excess - before->excess},
+    };
+
+    for (uint32_t i = 0; i < COUNT_OF(drops); i++)
+        if (drops[i].count > 0)
+            drop(node, drops[i].what, drops[i].count);
+}
+
+void node_receive(node_t *node, const uint8_t *frame, size_t size, bool stranger)
+{
+    const stream_events_t events = {node, on_joined, on_exited, on_message};
+    peer_t *peer = peer_of(node, frame, size, stranger);
+    stream_counters_t before;
+    actor_id_t from;
+    uint64_t acked;
+
+    if (!peer)
+        return;
+    from = peer->stream.birth.peer;
+    before = peer->stream.counters;
     acked = peer->stream.out_acked;
     peer->heard_us = look_at_clock(node);
     stream_receive(&peer->stream, frame, size, peer->heard_us, &events);
+    show_drops(node, &before, &peer->stream.counters);
     if (peer->observer && peer->stream.peer_endpoint[0])
         node->config.driver.observer(node->config.driver.context, from, peer->stream.peer_endpoint);
     if (peer->stream.out_acked != acked)
@@ -384,10 +440,13 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
         close_reaped(node, body, size);
     if (!has_met(peer)) {
         peer->stream.counters.dropped_down++;
+        drop(node, DROP_down, 1);
         return;
     }
     status = stream_push(&peer->stream, row, body, size, node->now_us);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK && peer->observer)
+        peer->unread = true;
+    else if (status != STATUS_OK)
         node->failed = status;
     mark(node, peer);
     /* A planner with much to say does not make the peer wait for its end. */
@@ -486,13 +545,14 @@ static status_t handle(node_t *node, const mail_t *mail, const uint8_t *body)
     status_t status;
 
     trail_reset();
-    status = dispatch_admit(&node->dispatch, roster_kind(config->roster, mail->from), mail->id,
-                            body, mail->size, &node->arena, &decoded);
+    status = dispatch_admit(&node->dispatch, config->roster, mail->from, mail->id, body, mail->size,
+                            &node->arena, &decoded);
     if (status != STATUS_OK) {
         uint64_t before = figure_get(&node->figures->malformed);
 
         /* Every one is counted; of many, fewer and fewer are worth a line. */
         figure_add(&node->figures->malformed, 1);
+        drop(node, DROP_malformed, 1);
         if (before < MALFORMED_LINES || (before & (before + 1)) == 0)
             LOG(WARN, "MESSAGE-MALFORMED from=%s message=%u bytes=%u before=%llu: %s",
                 roster_name(config->roster, mail->from), mail->id, mail->size,

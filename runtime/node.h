@@ -71,8 +71,9 @@ void node_close(node_t *node);
 
 /* ---- in ---- */
 
-/* One frame of anybody. */
-void node_receive(node_t *node, const uint8_t *frame, size_t size);
+/* One frame of anybody. `stranger`: its sender is no process of this deployment, and so no actor of it, whatever
+ * it says. */
+void node_receive(node_t *node, const uint8_t *frame, size_t size, bool stranger);
 /* The transport has a new connection to that peer. */
 void node_connected(node_t *node, actor_id_t peer);
 /* A port says this; `body` is encoded. */

@@ -11,7 +11,21 @@
 #include "runtime/base/probe.h"
 #include "runtime/ring.h"
 
-enum { TICK_US_DEFAULT = 20000, BATCH_FRAMES = 64, BATCH_MESSAGES = 256, POST_HEAD = 8 };
+enum {
+    TICK_US_DEFAULT = 20000,
+    BATCH_FRAMES = 64,
+    BATCH_MESSAGES = 256,
+    POST_HEAD = 8,
+    KNOWN_MAX = 64, /* senders whose parent was looked up */
+    KNOWN_US = 1000 * 1000
+};
+
+/* A process that sends frames here. */
+typedef struct {
+    pid_t process;
+    bool stranger;
+    uint64_t looked_us;
+} sender_t;
 
 struct process {
     process_config_t config;
@@ -31,6 +45,7 @@ struct process {
     void *ports[PROCESS_PORTS_MAX];
     uint32_t ports_open;
     arena_t arena; /* of what the actor pushes to ports */
+    sender_t senders[KNOWN_MAX]; /* [pid % KNOWN_MAX] */
 
     pthread_mutex_t lock; /* of the two below */
     queue_t posts;        /* records: u16 port, u16 id, padded to 8, then the body */
@@ -107,6 +122,43 @@ static void observer(void *context, actor_id_t id, const char *endpoint)
     transport_observer(((process_t *)context)->transport, id, endpoint);
 }
 
+/* 0 if there is no such process. */
+static pid_t parent_of(pid_t process)
+{
+    char path[32], stat[512];
+    const char *behind_name;
+    int parent = 0;
+    size_t bytes;
+    FILE *file;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
+    file = fopen(path, "re");
+    if (!file)
+        return 0;
+    bytes = fread(stat, 1, sizeof(stat) - 1, file);
+    (void)fclose(file);
+    stat[bytes] = '\0';
+    behind_name = strrchr(stat, ')'); /* pid (name) state parent ... */
+    if (!behind_name || sscanf(behind_name, ") %*c %d", &parent) != 1)
+        return 0;
+    return parent;
+}
+
+/* The kernel says which process sent it, and whose child that is; nobody can lie about that. A number is used
+ * again some day, so nobody is known for long. */
+static bool is_stranger(process_t *process)
+{
+    pid_t family = process->config.family, pid = transport_sender(process->transport);
+    sender_t *sender = &process->senders[(uint32_t)pid % KNOWN_MAX];
+    uint64_t now = clock_us(NULL);
+
+    if (family == 0 || pid == family || pid == getpid())
+        return false;
+    if (sender->process != pid || now - sender->looked_us > KNOWN_US)
+        *sender = (sender_t){pid, parent_of(pid) != family, now};
+    return sender->stranger;
+}
+
 static void receive_frame(void *context, const uint8_t *frame, size_t size)
 {
     process_t *process = context;
@@ -116,7 +168,7 @@ static void receive_frame(void *context, const uint8_t *frame, size_t size)
         (void)stream_peek(frame, size, &from, &to);
         note(process, RING_RECEIVED, from, 0, frame, size);
     }
-    node_receive(process->node, frame, size);
+    node_receive(process->node, frame, size, is_stranger(process));
 }
 
 /* ---- posts ---- */

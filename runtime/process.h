@@ -46,6 +46,8 @@ typedef struct {
     port_t ports[PROCESS_PORTS_MAX];
     uint32_t port_count;
     void *zmq; /* context to share (inproc), or NULL */
+    /* Only this process (a supervisor) and its children speak as actors; 0: everybody is believed. */
+    pid_t family;
     const char
         *shm_prefix;  /* "/lockstep-NAME-": figures and ring are shown under it; NULL: not shown */
     const journal_place_t *journal; /* where to keep one; NULL: nowhere */

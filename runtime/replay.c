@@ -152,7 +152,7 @@ static status_t handle(replay_t *replay)
     envelope_t envelope;
 
     if (replay->record->what == JOURNAL_PLAN ||
-        dispatch_admit(&replay->dispatch, roster_kind(replay->config.roster, input->from),
+        dispatch_admit(&replay->dispatch, replay->config.roster, input->from,
                        input->id, replay->record->body, input->size, &replay->arena,
                        &decoded) != STATUS_OK)
         return STATUS_OK;

@@ -52,3 +52,45 @@ bool roster_are_peers(const roster_t *roster, const message_table_t *table, acto
     }
     return false;
 }
+
+/* Lists of records without an actor in them are long, and passed over. */
+static bool names_actors(const record_t *record)
+{
+    for (uint32_t i = 0; i < record->field_count; i++) {
+        const field_t *field = &record->fields[i];
+
+        if (field->type == FIELD_ACTOR || (field->record && names_actors(field->record)))
+            return true;
+    }
+    return false;
+}
+
+static status_t check_field(const roster_t *roster, const field_t *field, const void *place)
+{
+    const bytes_view_t *items = place;
+    actor_id_t actor;
+
+    switch (field->type) {
+    case FIELD_ACTOR:
+        actor = *(const actor_id_t *)place;
+        if (actor != ACTOR_NONE && !(field->limit & BIT(roster_kind(roster, actor))))
+            return FAIL(STATUS_MALFORMED, "%s: %u is %s", field->name, actor,
+                        roster_name(roster, actor));
+        return STATUS_OK;
+    case FIELD_RECORD:
+        return roster_check(roster, field->record, place);
+    case FIELD_ITEMS:
+        for (uint32_t n = 0; n < items->count && names_actors(field->record); n++)
+            TRY(roster_check(roster, field->record, items->data + (size_t)n * field->record->size));
+        return STATUS_OK;
+    default:
+        return STATUS_OK;
+    }
+}
+
+status_t roster_check(const roster_t *roster, const record_t *record, const void *body)
+{
+    for (uint32_t i = 0; i < record->field_count; i++)
+        TRY(check_field(roster, &record->fields[i], (const char *)body + record->fields[i].offset));
+    return STATUS_OK;
+}

@@ -9,6 +9,7 @@
 #define RUNTIME_ROSTER_H
 
 #include "runtime/base/limits.h"
+#include "runtime/base/status.h"
 #include "runtime/message.h"
 
 enum { OBSERVER_FIRST = 0xfe00 };
@@ -35,5 +36,9 @@ const char *roster_name(const roster_t *roster, actor_id_t id);
  * exist between such pairs only. */
 bool roster_are_peers(const roster_t *roster, const message_table_t *table, actor_id_t a,
                       actor_id_t b);
+
+/* STATUS_MALFORMED if a field that names an actor names one of another kind than its row allows, so that no
+ * handler has to ask who that is. */
+MUST_USE status_t roster_check(const roster_t *roster, const record_t *record, const void *body);
 
 #endif

@@ -368,7 +368,7 @@ static void stall(sim_t *sim, place_t *place, bool stalled)
 
         memcpy(&what, record, sizeof(what));
         if (what.is_frame)
-            node_receive(place->node, record + sizeof(what), size - sizeof(what));
+            node_receive(place->node, record + sizeof(what), size - sizeof(what), false);
         else
             node_post(place->node, what.port, what.id, record + sizeof(what), size - sizeof(what));
         queue_pop(&place->backlog);
@@ -442,7 +442,7 @@ static void arrive(sim_t *sim, place_t *place, const event_t *event)
         return;
     }
     if (event->kind == EVENT_FRAME)
-        node_receive(place->node, event->bytes, event->size);
+        node_receive(place->node, event->bytes, event->size, false);
     else
         node_post(place->node, event->other, event->id, event->bytes, event->size);
     want_run(sim, place);

@@ -39,7 +39,7 @@ void stream_init(stream_t *stream, const stream_birth_t *birth, uint64_t now_us)
 {
     ASSERT(birth->incarnation > 0);
     *stream = (stream_t){.birth = *birth, .out_next = 1};
-    queue_init(&stream->out, STREAM_OUT_BYTES_MAX);
+    queue_init(&stream->out, birth->observer ? OBSERVER_OUT_BYTES_MAX : STREAM_OUT_BYTES_MAX);
     stream_connected(stream, now_us);
     check(stream);
 }
@@ -72,6 +72,7 @@ static void forget(stream_t *stream)
     stream->request_bytes_out = 0;
     memset(stream->states_out, 0, sizeof(stream->states_out));
     stream->received = stream->applied = stream->told = stream->applied_bytes = 0;
+    stream->waiting_bytes = 0;
     stream->ack_due = stream->resuming = false;
     stream->later_life_us = 0;
 }
@@ -264,6 +265,8 @@ void stream_applied(stream_t *stream, incarnation_t incarnation, uint64_t seq,
     ASSERT(seq == stream->applied + 1);
     stream->applied = seq;
     stream->applied_bytes += size;
+    ASSERT(stream->waiting_bytes >= size);
+    stream->waiting_bytes -= size;
     /* STATE holds its sender back until acknowledged, REQUESTs when half of the credit is used. */
     if ((row && row->class == MESSAGE_STATE) ||
         stream->applied - stream->told >= STREAM_CREDIT_MESSAGES / 2 ||
@@ -416,6 +419,15 @@ static void receive_hello(stream_t *stream, const frame_header_t *header,
         stream->hello_due = true;
 }
 
+/* An honest peer never has more unacknowledged: an actor by its queue, an observer by its credit. */
+static bool has_room(const stream_t *stream, uint32_t size)
+{
+    if (!stream->birth.observer)
+        return stream->waiting_bytes + size <= STREAM_OUT_BYTES_MAX;
+    return stream->received - stream->applied < STREAM_CREDIT_MESSAGES &&
+           stream->waiting_bytes < STREAM_CREDIT_BYTES;
+}
+
 static void receive_data(stream_t *stream, cursor_t *cursor, uint64_t now_us,
                          const stream_events_t *events)
 {
@@ -448,12 +460,17 @@ static void receive_data(stream_t *stream, cursor_t *cursor, uint64_t now_us,
             stream->counters.duplicates++;
             continue;
         }
+        if (!has_room(stream, size)) {
+            stream->counters.excess++;
+            return; /* as if it were lost */
+        }
         if (!events->message(events->context, stream->birth.peer, stream->peer_incarnation, seq, id,
                              body, size))
             return;
         if (stream->state != STREAM_UP)
             return; /* the message closed this stream */
         stream->received = seq;
+        stream->waiting_bytes += size;
         stream->resuming = false;
         stream->counters.messages_received++;
     }
@@ -533,12 +550,13 @@ void stream_print(const stream_t *stream, FILE *out)
     fprintf(out,
             "stream to=%u state=%s life=%u sent=%llu acked=%llu waiting=%u received=%llu "
             "applied=%llu gaps=%llu resumes=%llu duplicates=%llu stale=%llu malformed=%llu "
-            "mismatches=%llu dropped=%llu\n",
+            "mismatches=%llu excess=%llu dropped=%llu\n",
             stream->birth.peer, stream_state_name(stream->state), stream->peer_incarnation,
             (unsigned long long)stream->out_sent, (unsigned long long)stream->out_acked,
             stream->out.count, (unsigned long long)stream->received,
             (unsigned long long)stream->applied, (unsigned long long)c->gaps,
             (unsigned long long)c->resumes, (unsigned long long)c->duplicates,
             (unsigned long long)c->stale, (unsigned long long)c->malformed,
-            (unsigned long long)c->mismatches, (unsigned long long)c->dropped_down);
+            (unsigned long long)c->mismatches, (unsigned long long)c->excess,
+            (unsigned long long)c->dropped_down);
 }

@@ -47,6 +47,7 @@ typedef struct {
     uint64_t stale;        /* frames of or to an earlier life */
     uint64_t malformed;    /* frames that do not decode */
     uint64_t mismatches;   /* HELLOs refused */
+    uint64_t excess;       /* messages beyond what the peer may have unacknowledged */
     uint64_t dropped_down; /* replies and controls to a peer that is not up */
 } stream_counters_t;
 
@@ -56,6 +57,7 @@ typedef struct {
     actor_id_t self;
     incarnation_t incarnation;
     actor_id_t peer;
+    bool observer; /* the peer is one: it has less room than an actor */
     stream_digests_t digests;
     const char *name;     /* of self, for the peer's log; borrowed */
     const char *endpoint; /* where the peer shall answer; "" if it knows; borrowed */
@@ -84,6 +86,7 @@ typedef struct {
     /* in */
     uint64_t received;
     uint64_t applied;
+    uint64_t waiting_bytes; /* of bodies received and not applied */
     uint64_t told;          /* applied, as last told the peer */
     uint64_t applied_bytes; /* since told */
 

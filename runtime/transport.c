@@ -21,6 +21,7 @@ struct transport {
     void *in;
     char bound[ENDPOINT_BYTES_MAX]; /* where; "" before */
     int descriptor;
+    const zmq_msg_t *in_hand; /* while it is handed on */
     void *out[ACTORS_MAX];
     struct {
         actor_id_t id;
@@ -91,7 +92,7 @@ status_t transport_open_at(void *context, const endpoints_t *endpoints, const ch
         return FAIL(STATUS_IO, "a ZeroMQ socket: %s", zmq_strerror(errno));
     }
     set(transport->in, ZMQ_LINGER, 0);
-    set(transport->in, ZMQ_RCVHWM, 0);
+    set(transport->in, ZMQ_RCVHWM, CONNECTION_FRAMES_MAX);
     /* ZeroMQ would make room for whatever size a stranger says. */
     status =
         zmq_setsockopt(transport->in, ZMQ_MAXMSGSIZE, &frame_bytes_max, sizeof(frame_bytes_max));
@@ -136,14 +137,14 @@ void transport_close(transport_t *transport)
 
 /* ---- out ---- */
 
-static void *connect_to(const transport_t *transport, const char *endpoint)
+static void *connect_to(const transport_t *transport, const char *endpoint, int frames_max)
 {
     void *socket = zmq_socket(transport->context, ZMQ_PUSH);
 
     if (!socket)
         return NULL;
     set(socket, ZMQ_LINGER, 0);
-    set(socket, ZMQ_SNDHWM, 0);
+    set(socket, ZMQ_SNDHWM, frames_max);
     set(socket, ZMQ_RECONNECT_IVL, RECONNECT_MS_MIN);
     set(socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX);
     /* Nothing is kept for a peer that is not there: its next life would get frames of an earlier
@@ -171,7 +172,7 @@ void transport_observer(transport_t *transport, actor_id_t observer, const char 
     if (transport->observers[place].socket)
         (void)zmq_close(transport->observers[place].socket);
     transport->observers[place].id = observer;
-    transport->observers[place].socket = connect_to(transport, endpoint);
+    transport->observers[place].socket = connect_to(transport, endpoint, OBSERVER_FRAMES_MAX);
     (void)snprintf(transport->observers[place].endpoint, ENDPOINT_BYTES_MAX, "%s", endpoint);
 }
 
@@ -179,7 +180,7 @@ static void *socket_to(transport_t *transport, actor_id_t to)
 {
     if (to < ACTORS_MAX) {
         if (!transport->out[to])
-            transport->out[to] = connect_to(transport, transport->endpoints->at[to]);
+            transport->out[to] = connect_to(transport, transport->endpoints->at[to], 0);
         return transport->out[to];
     }
     for (uint32_t i = 0; i < OBSERVERS_MAX; i++)
@@ -210,11 +211,26 @@ uint32_t transport_receive(transport_t *transport, uint32_t max, transport_frame
             (void)zmq_msg_close(&message);
             break;
         }
+        transport->in_hand = &message;
         frame(context, zmq_msg_data(&message), zmq_msg_size(&message));
+        transport->in_hand = NULL;
         (void)zmq_msg_close(&message);
         count++;
     }
     return count;
+}
+
+/* ZeroMQ tells the credentials of a local socket's peer as "address:user:group:process". */
+pid_t transport_sender(const transport_t *transport)
+{
+    const char *address, *process;
+
+    ASSERT(transport->in_hand != NULL);
+    address = zmq_msg_gets(transport->in_hand, "Peer-Address");
+    if (!address)
+        return getpid(); /* inproc */
+    process = strrchr(address, ':');
+    return process ? (pid_t)strtol(process + 1, NULL, 10) : 0;
 }
 
 int transport_descriptor(const transport_t *transport)

@@ -1,13 +1,17 @@
 /* transport.h - frames between processes over ZeroMQ: one socket that receives, one towards each
  * peer.
  *
- * Streams guard order, loss and memory, so ZeroMQ is asked for nothing but moving: no high-water
- * mark (credit bounds what is on its way), nothing kept for a peer that is not there, no linger.
+ * Streams guard order, loss and memory, so ZeroMQ is asked for nothing but moving: nothing kept for
+ * a peer that is not there, no linger, and towards actors no high-water mark (credit bounds what is
+ * on its way). What strangers could pile up has one: who does not read loses frames, who floods is
+ * not read for a while.
  * Nothing here blocks. A frame that cannot go now is lost, which streams notice. One thread; for
  * actors in one process (inproc) they share a context.
  */
 #ifndef RUNTIME_TRANSPORT_H
 #define RUNTIME_TRANSPORT_H
+
+#include <sys/types.h>
 
 #include "runtime/base/limits.h"
 #include "runtime/base/status.h"
@@ -46,6 +50,8 @@ void transport_observer(transport_t *transport, actor_id_t observer, const char 
 /* Hands on at most `max` frames that are here, oldest first, and says how many there were. */
 uint32_t transport_receive(transport_t *transport, uint32_t max, transport_frame_t *frame,
                            void *context);
+/* While a frame is handed on: the process that sent it, as the kernel knows it; 0 if it cannot say. */
+pid_t transport_sender(const transport_t *transport);
 /* Becomes readable when frames may have come; edge triggered, so receive until nothing is left
  * before waiting. */
 int transport_descriptor(const transport_t *transport);

@@ -212,6 +212,10 @@ static const char *reason_to_refuse(const decode_t *self, const message_reserve_
         return "prompt and answer need more pages than this group has";
     if (m->forced.count > m->limits.output_tokens_max)
         return "more tokens are forced than the answer may have";
+    if (m->penalty_prompt.count > m->prompt_tokens)
+        return "the prompt for penalties is longer than the prompt";
+    if (m->transfer == ACTOR_NONE)
+        return "it names no transfer";
     if (m->sampling.bias_tokens.count != m->sampling.bias_values.count)
         return "each biased token needs one value";
     return NULL;

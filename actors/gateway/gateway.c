@@ -396,6 +396,8 @@ static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
     request_t *request = request_of(self, m->request);
 
     (void)outbox;
+    if (envelope->from != request->prefill)
+        return FAIL(STATUS_UNEXPECTED, "BUSY from %u, which was not asked", envelope->from);
     ask_again(self, request, GATEWAY_RETRY_MS);
     return STATUS_OK;
 }
@@ -415,6 +417,9 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
         return FAIL(STATUS_UNEXPECTED, "END from %u, which does not serve it", envelope->from);
     if (request->state == DECODE && envelope->from == request->prefill)
         return FAIL(STATUS_UNEXPECTED, "END from prefill, but decode runs it");
+    if (m->reason >= END_REASON_COUNT || m->token_count > request->limits.output_tokens_max)
+        return FAIL(STATUS_UNEXPECTED, "END for reason %u after %u tokens", m->reason,
+                    m->token_count);
     if (!is_final(m->reason)) {
         if (envelope->from == request->decode && request->state == PREFILL)
             push_abort(request, END_LOST, outbox); /* prefill may not have heard yet */
@@ -460,8 +465,13 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
     uint32_t have = request->received.count;
     uint32_t again;
 
+    if (envelope->from != request->decode && envelope->from != request->prefill)
+        return FAIL(STATUS_UNEXPECTED, "TOKENS from %u, which does not serve it", envelope->from);
     if (item->first > have)
         return FAIL(STATUS_UNEXPECTED, "token %u follows %u", item->first, have);
+    if (item->tokens.count > request->limits.output_tokens_max - item->first)
+        return FAIL(STATUS_UNEXPECTED, "%u tokens from %u, but the answer may have %u",
+                    item->tokens.count, item->first, request->limits.output_tokens_max);
     again = have - item->first < item->tokens.count ? have - item->first : item->tokens.count;
     compare_again(self, request, item, again);
     if (envelope->from == request->decode && request->state == PREFILL)

@@ -125,7 +125,7 @@ static uint32_t pages_held(scheduler_t *self, const message_route_t *m, uint32_t
 {
     uint32_t pages = 0;
 
-    while (pages < m->keys.count) {
+    while (pages < m->keys.count && (pages + 1) * PAGE_TOKENS <= m->prompt_tokens) {
         const holder_t *holder = holder_find(self, m->keys.data[pages]);
 
         if (!holder || !(holder->holders >> prefill & 1))
@@ -216,7 +216,10 @@ static status_t on_route(void *arg, const envelope_t *envelope, outbox_t *outbox
 {
     scheduler_t *self = arg;
     const message_route_t *m = envelope->body;
-    message_routed_t routed = {.request = m->request, .attempt = m->attempt};
+    message_routed_t routed = {.request = m->request,
+                               .attempt = m->attempt,
+                               .prefill = ACTOR_NONE,
+                               .decode = ACTOR_NONE};
     uint8_t outcome;
     instance_t *prefill = choose_prefill(self, m, outbox, &outcome);
     instance_t *decode = NULL;

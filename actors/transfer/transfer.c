@@ -71,7 +71,7 @@ typedef struct {
 typedef struct {
     actor_id_t leader;
     uint64_t epoch; /* 0: none now */
-    uint32_t rank_count;
+    uint32_t rank_count; /* by the topology */
     actor_id_t ranks[RANKS_MAX];
     incarnation_t incarnations[RANKS_MAX];
 } group_t;
@@ -326,7 +326,8 @@ static const char *reason_to_refuse(transfer_t *self, const attempt_t *attempt,
         if (m->units.data[i].unit !=
             (m->last && i + 1 == m->units.count ? UNIT_SLOT : UNIT_HISTORY))
             return "a piece is history pages, and behind the last one the slot";
-    if (m->units.count < slots || m->first_page + m->units.count - slots > attempt->pages)
+    if (m->units.count < slots || m->first_page > attempt->pages ||
+        m->units.count - slots > attempt->pages - m->first_page)
         return "no slot in the last piece, or more pages than OPEN has room for";
     if (!chain_room(store_of(self), &attempt->items, m->units.count * UNIT_WORDS))
         return "the transfer is full";
@@ -402,8 +403,10 @@ static status_t on_pulled(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_pulled_t *m = envelope->body;
     attempt_t *attempt = attempt_of(self, m->request, m->attempt);
     uint32_t rank = (uint32_t)m->copy; /* as we named it: cursor << 32 | rank */
+    const group_t *group = group_of(self, attempt->decode);
 
-    if (rank >= RANKS_MAX || attempt->cursor[rank] != m->copy >> 32 ||
+    if (!group || rank >= group->rank_count || group->ranks[rank] != envelope->from ||
+        attempt->cursor[rank] != m->copy >> 32 ||
         attempt->landed[rank] >= attempt->cursor[rank])
         return FAIL(STATUS_UNEXPECTED, "PULLED names copy %llx, which is not running",
                     (unsigned long long)m->copy);
@@ -433,8 +436,10 @@ static status_t on_group(void *arg, const envelope_t *envelope, outbox_t *outbox
 
     if (!group)
         return FAIL(STATUS_UNEXPECTED, "actor %u leads no group of this topology", envelope->from);
+    if (m->pools.count != group->rank_count)
+        return FAIL(STATUS_UNEXPECTED, "%u ranks of actor %u, which leads %u", m->pools.count,
+                    envelope->from, group->rank_count);
     group->epoch = m->epoch;
-    group->rank_count = m->pools.count;
     for (uint32_t i = 0; i < m->pools.count; i++) {
         group->ranks[i] = m->pools.data[i].rank;
         group->incarnations[i] = m->pools.data[i].incarnation;
@@ -686,6 +691,14 @@ static size_t bytes(const actor_birth_t *birth)
            chain_store_bytes(store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
 }
 
+static void add_group(transfer_t *self, const topology_t *topology, topology_kind_t kind,
+                      uint16_t instance)
+{
+    self->groups[self->group_count++] =
+        (group_t){.leader = topology_actor(topology, kind, instance)->id,
+                  .rank_count = topology_group(topology, kind, instance)->tp};
+}
+
 static status_t init(void *arg, const actor_birth_t *birth)
 {
     transfer_t *self = arg;
@@ -699,10 +712,9 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->live_first = self->live_last = NIL;
     free_list_init(&self->free, TRANSFER_ATTEMPTS_MAX);
     for (uint16_t i = 0; i < topology->prefill_count; i++)
-        self->groups[self->group_count++].leader =
-            topology_actor(topology, TOPOLOGY_PREFILL, i)->id;
+        add_group(self, topology, TOPOLOGY_PREFILL, i);
     for (uint16_t i = 0; i < topology->decode_count; i++)
-        self->groups[self->group_count++].leader = topology_actor(topology, TOPOLOGY_DECODE, i)->id;
+        add_group(self, topology, TOPOLOGY_DECODE, i);
     return STATUS_OK;
 }
 

@@ -390,6 +390,31 @@ static void test_ranks_are_peers_of_their_own_leader_only(void **state)
     assert_false(roster_are_peers(&more, &message_table, DECODE, 4));
 }
 
+/* Who says another actor's name in a field is refused before a handler sees it. */
+static void test_a_field_names_an_actor_of_its_kinds_or_nobody(void **state)
+{
+    const record_t *record = &message_table.rows[MESSAGE_open].record;
+    const record_t *pools = &message_table.rows[MESSAGE_targets].record;
+    record_pool_t pool[2] = {{.rank = RANK}, {.rank = RANK}};
+    message_targets_t targets = {.pools = {pool, 2}};
+    message_open_t open = {.prefill = PREFILL};
+
+    (void)state;
+    assert_int_equal(roster_check(&roster, record, &open), STATUS_OK);
+    open.prefill = ACTOR_NONE;
+    assert_int_equal(roster_check(&roster, record, &open), STATUS_OK);
+    open.prefill = DECODE;
+    assert_int_equal(roster_check(&roster, record, &open), STATUS_MALFORMED);
+    open.prefill = PORT_DEVICE;
+    assert_int_equal(roster_check(&roster, record, &open), STATUS_MALFORMED);
+    open.prefill = 77;
+    assert_int_equal(roster_check(&roster, record, &open), STATUS_MALFORMED);
+    assert_int_equal(roster_check(&roster, pools, &targets), STATUS_OK);
+    pool[1].rank = DECODE;
+    assert_int_equal(roster_check(&roster, pools, &targets), STATUS_MALFORMED);
+    assert_non_null(strstr(trail_text(), "decode/0"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +431,7 @@ int main(void)
         TEST(test_a_type_check_names_every_undecided_pair),
         TEST(test_the_diagram_shows_the_arrows),
         TEST(test_ranks_are_peers_of_their_own_leader_only),
+        TEST(test_a_field_names_an_actor_of_its_kinds_or_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,7 @@ static process_config_t config_of(actor_id_t id, incarnation_t incarnation)
                               .shm_prefix = prefix,
                               .tick_us = TOY_TICK_US,
                               .end_states = BIT(TOY_DONE),
+                              .family = id == TOY_DECODE ? getpid() : getppid(),
                               .check = true};
 }
 

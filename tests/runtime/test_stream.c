@@ -90,6 +90,19 @@ static void cut(wire_t *wire)
 
 /* ---- what a stream tells ---- */
 
+static bool keep_none(void *context, actor_id_t peer, incarnation_t incarnation, uint64_t seq,
+                      uint16_t id, const uint8_t *body, size_t size)
+{
+    (void)context;
+    (void)peer;
+    (void)incarnation;
+    (void)seq;
+    (void)id;
+    (void)body;
+    (void)size;
+    return true;
+}
+
 static void on_joined(void *context, actor_id_t peer, incarnation_t incarnation)
 {
     side_t *side = context;
@@ -382,6 +395,51 @@ static void test_credit_counts_bytes_and_is_passed_by_one_message(void **state)
     assert_int_equal(sent, STREAM_CREDIT_BYTES / sizeof(body));
 }
 
+/* Who sends on without acknowledgements is held to what he may have unacknowledged: the rest is as
+ * if it were lost, and nothing grows. */
+static void flood(bool observer, size_t body_bytes, uint32_t messages)
+{
+    const frame_header_t header = {
+        .kind = FRAME_DATA, .from = 1, .from_incarnation = 1, .to_incarnation = 1};
+    static const uint8_t body[1 << 20];
+    uint8_t *frame = frame_memory;
+    side_t *side = &sides[0];
+
+    side->stream.birth.observer = observer;
+    for (uint64_t seq = 1; seq <= messages; seq++) {
+        const frame_data_t data = {.first = seq, .count = 1};
+        const stream_events_t events = {side, on_joined, on_exited, keep_none};
+        size_t used = frame_write_data(frame, &header, &data);
+
+        frame_write_record(frame + used, MESSAGE_targets, body, body_bytes);
+        stream_receive(&side->stream, frame, used + frame_record_bytes(MESSAGE_targets, body_bytes),
+                       now, &events);
+    }
+}
+
+static void test_a_flood_is_cut_at_what_a_peer_may_have_unacknowledged(void **state)
+{
+    const struct {
+        bool observer;
+        size_t body_bytes;
+        uint32_t taken;
+    } floods[] = {{true, 1, STREAM_CREDIT_MESSAGES},
+                  {true, 1 << 20, 1},
+                  {false, 1 << 20, STREAM_OUT_BYTES_MAX >> 20}};
+
+    (void)state;
+    for (uint32_t i = 0; i < COUNT_OF(floods); i++) {
+        reset(30 + i);
+        loss_percent = 0;
+        exchange(100);
+        assert_true(sides[0].joined);
+        flood(floods[i].observer, floods[i].body_bytes, floods[i].taken + 9);
+        assert_int_equal(sides[0].stream.received, floods[i].taken);
+        assert_int_equal(sides[0].stream.counters.excess + sides[0].stream.counters.gaps, 9);
+        assert_int_equal(sides[0].stream.counters.excess, 1);
+    }
+}
+
 static void test_what_does_not_fit_is_refused_by_name(void **state)
 {
     (void)state;
@@ -476,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_each_life_is_joined_once_and_starts_anew),
         cmocka_unit_test(test_credit_runs_out_and_comes_back),
         cmocka_unit_test(test_credit_counts_bytes_and_is_passed_by_one_message),
+        cmocka_unit_test(test_a_flood_is_cut_at_what_a_peer_may_have_unacknowledged),
         cmocka_unit_test(test_what_does_not_fit_is_refused_by_name),
         cmocka_unit_test(test_frames_of_an_ended_life_are_stale),
         cmocka_unit_test(test_replies_to_nobody_are_counted),

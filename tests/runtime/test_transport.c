@@ -1,11 +1,13 @@
 /* The transport against peers that say too much, or where nobody is. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -22,7 +24,8 @@ typedef struct {
     endpoints_t endpoints;
     transport_t *transport;
     void *context;
-    size_t got; /* bytes of the last frame */
+    size_t got;   /* bytes of the last frame */
+    pid_t sender; /* of it */
 } place_t;
 
 static void set_up(place_t *p)
@@ -46,7 +49,10 @@ static void tear_down(place_t *p)
 static void on_frame(void *context, const uint8_t *frame, size_t size)
 {
     (void)frame;
-    ((place_t *)context)->got = size;
+    place_t *p = context;
+
+    p->got = size;
+    p->sender = transport_sender(p->transport);
 }
 
 /* Sends a frame of `size` bytes on a connection of its own, which stays. */
@@ -144,11 +150,42 @@ static void test_an_endpoint_that_is_none_is_tried_once(void **state)
     tear_down(&place);
 }
 
+/* Whatever a frame says: the kernel knows whose it is. */
+static void test_a_frame_is_known_by_its_process(void **state)
+{
+    place_t place;
+    void *socket;
+    pid_t child;
+
+    (void)state;
+    set_up(&place);
+    socket = say(&place, 3);
+    assert_int_equal(take(&place), 3);
+    assert_int_equal(place.sender, getpid());
+    zmq_close(socket);
+    child = fork();
+    if (child == 0) {
+        const int patience = PATIENCE_MS;
+        void *out = zmq_socket(zmq_ctx_new(), ZMQ_PUSH);
+
+        zmq_setsockopt(out, ZMQ_LINGER, &patience, sizeof(patience));
+        if (zmq_connect(out, place.endpoint) == 0 && zmq_send(out, "12345", 5, 0) == 5)
+            pause(); /* its frame may be on the way */
+        _exit(1);
+    }
+    assert_int_equal(take(&place), 5);
+    assert_int_equal(place.sender, child);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    tear_down(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_frame_above_the_limit_is_not_taken),
         cmocka_unit_test(test_an_endpoint_that_is_none_is_tried_once),
+        cmocka_unit_test(test_a_frame_is_known_by_its_process),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

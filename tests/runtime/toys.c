@@ -95,7 +95,7 @@ static void plan_decode(void *arg, outbox_t *outbox)
         assert_true(self->is_up);
     for (; self->asked < *self->ask_max && outbox_may_send(outbox, TOY_TRANSFER, MESSAGE_open);
          self->asked++) {
-        message_open_t open = {.request = self->asked, .attempt = 1};
+        message_open_t open = {.request = self->asked, .attempt = 1, .prefill = ACTOR_NONE};
 
         if (!self->answered[self->asked])
             outbox_push(outbox, TOY_TRANSFER, MESSAGE_open, &open);
