@@ -58,7 +58,7 @@ static void decode_spoilt(uint16_t id, const uint8_t *bytes, size_t size)
     if (!body || message_encode(id, body, body_a, sizeof(body_a), &used) != STATUS_OK)
         return;
     for (size_t i = 2; i + 2 < size; i += 3)
-        body_a[(bytes[i] << 8 | bytes[i + 1]) % used] = bytes[i + 2];
+        body_a[(256u * bytes[i] + bytes[i + 1]) % used] = bytes[i + 2];
     decode(id, body_a, used);
 }
 

@@ -87,8 +87,8 @@ void values_learn(values_t *values, const record_t *record, const void *body)
         else if (field->type == FIELD_U32S || field->type == FIELD_U64S)
             for (uint32_t n = 0; n < view->count && n < VALUES_RING; n++)
                 values_learn_one(values, field->name,
-                            read_uint(view->data + n * (field->type == FIELD_U64S ? 8u : 4u),
-                                      field->type == FIELD_U64S ? UINT64_MAX : UINT32_MAX));
+                                 read_uint(view->data + n * (field->type == FIELD_U64S ? 8u : 4u),
+                                           field->type == FIELD_U64S ? UINT64_MAX : UINT32_MAX));
     }
 }
 
@@ -205,8 +205,7 @@ bool values_choose(values_t *values, const record_t *record, void *body)
 }
 
 /* Where the question has a field of the same name and type, the answer says the same. */
-void values_copy(const record_t *to, void *answer, const record_t *from,
-                        const void *question)
+void values_copy(const record_t *to, void *answer, const record_t *from, const void *question)
 {
     for (uint32_t i = 0; i < to->field_count; i++)
         for (uint32_t n = 0; n < from->field_count; n++) {
