@@ -258,6 +258,7 @@ static stream_birth_t birth_for(const node_t *node, actor_id_t peer)
                             .incarnation = node->birth.incarnation,
                             .peer = peer,
                             .digests = node->config.digests,
+                            .credit_messages = node->config.credit_messages,
                             .name = roster_name(node->config.roster, node->birth.id),
                             .endpoint = node->config.endpoint ? node->config.endpoint : ""};
 }

@@ -63,6 +63,7 @@ typedef struct {
     dispatch_met_t *met;            /* dispatch.h; NULL: nobody asks */
     const journal_place_t *journal; /* where to keep one, or NULL; borrowed while opening */
     const node_room_t *room;        /* borrowed until close; NULL: the node has its own */
+    uint32_t credit_messages;       /* granted to each peer; 0: STREAM_CREDIT_MESSAGES */
 } node_config_t;
 
 /* Allocates all an actor ever needs but what queues grow by. Owner closes. */

@@ -267,10 +267,21 @@ static void want_run(sim_t *sim, place_t *place)
                         .incarnation = place->incarnation});
 }
 
-static void tell(sim_t *sim, sim_event_kind_t kind, actor_id_t actor, uint16_t message,
-                 status_t status)
+static void tell(sim_t *sim, sim_event_kind_t kind, actor_id_t actor, status_t status)
 {
-    const sim_event_t event = {kind, actor, message, status};
+    const sim_event_t event = {.kind = kind, .actor = actor, .status = status, .from = ACTOR_NONE};
+
+    if (sim->hook)
+        sim->hook(sim->hook_context, sim, &event);
+}
+
+static void tell_dispatched(sim_t *sim, actor_id_t actor, const envelope_t *last)
+{
+    const sim_event_t event = {.kind = SIM_DISPATCHED,
+                               .actor = actor,
+                               .message = last->id,
+                               .from = last->from,
+                               .body = last->body};
 
     if (sim->hook)
         sim->hook(sim->hook_context, sim, &event);
@@ -306,6 +317,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
                                   .room = &sim->room,
                                   .met = place->fixed.met,
                                   .journal = sim->config.journal,
+                                  .credit_messages = sim->config.credit_messages,
                                   .check = sim->config.check};
     status_t status;
 
@@ -316,7 +328,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
     status = node_open(&config, &place->node);
     place->highest = incarnation;
     if (status != STATUS_OK) {
-        tell(sim, SIM_DIED, place->id, 0, status);
+        tell(sim, SIM_DIED, place->id, status);
         return;
     }
     place->incarnation = incarnation;
@@ -328,7 +340,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
     for (actor_id_t peer = 0; peer < sim->config.roster->count; peer++)
         if (node_stream(place->node, peer))
             connect(sim, peer, place->id, sim->config.delay_us_max);
-    tell(sim, SIM_STARTED, place->id, 0, STATUS_OK);
+    tell(sim, SIM_STARTED, place->id, STATUS_OK);
     want_run(sim, place);
 }
 
@@ -340,7 +352,7 @@ static void end(sim_t *sim, place_t *place, status_t status)
     place->node = NULL;
     place->stalled = false;
     queue_clear(&place->backlog);
-    tell(sim, SIM_DIED, place->id, 0, status);
+    tell(sim, SIM_DIED, place->id, status);
 }
 
 static void keep(place_t *place, backlog_t what, const uint8_t *bytes, size_t size)
@@ -419,9 +431,9 @@ static void run(sim_t *sim, place_t *place)
         node_flush(place->node);
     sim->inside = false;
     if (depth > 0 && node_depth(place->node) == depth)
-        tell(sim, SIM_WAITED, place->id, 0, STATUS_OK);
+        tell(sim, SIM_WAITED, place->id, STATUS_OK);
     if (worked && last->from != ACTOR_NONE)
-        tell(sim, SIM_DISPATCHED, place->id, last->id, STATUS_OK);
+        tell_dispatched(sim, place->id, last);
     if (status != STATUS_OK) {
         LOG(WARN, "SIM-ENDED actor=%s: %s", roster_name(sim->config.roster, place->id),
             trail_text());
@@ -532,7 +544,7 @@ bool sim_step(sim_t *sim)
     perform(sim, &event);
     free(event.bytes);
     if (event.kind != EVENT_RUN)
-        tell(sim, SIM_OTHER, event.kind == EVENT_TIMER ? ACTOR_NONE : event.actor, 0, STATUS_OK);
+        tell(sim, SIM_OTHER, event.kind == EVENT_TIMER ? ACTOR_NONE : event.actor, STATUS_OK);
     return true;
 }
 

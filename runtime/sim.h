@@ -26,10 +26,11 @@ typedef struct {
     uint64_t delay_us_min; /* of a frame on its way; frames of one sender to one receiver keep their
                               order */
     uint64_t delay_us_max;
-    uint64_t handle_us_max; /* virtual time one message takes its actor, from 1 */
-    uint64_t tick_us;       /* period of TICK */
-    bool check;             /* run each type's check after every message */
+    uint64_t handle_us_max;         /* virtual time one message takes its actor, from 1 */
+    uint64_t tick_us;               /* period of TICK */
+    bool check;                     /* run each type's check after every message */
     const journal_place_t *journal; /* where each life keeps one, or NULL; borrowed likewise */
+    uint32_t credit_messages;       /* that a receiver grants; 0: the engine's own limit */
 } sim_config_t;
 
 /* What the actor pushed to one of its ports, decoded; valid until the call returns. */
@@ -61,7 +62,9 @@ typedef struct {
     sim_event_kind_t kind;
     actor_id_t actor;
     uint16_t message;
-    status_t status; /* SIM_DIED by itself: why */
+    status_t status;  /* SIM_DIED by itself: why */
+    actor_id_t from;  /* SIM_DISPATCHED: who sent the message */
+    const void *body; /* and the message itself, valid until the next event */
 } sim_event_t;
 
 typedef void sim_hook_t(void *context, sim_t *sim, const sim_event_t *event);

@@ -39,6 +39,8 @@ void stream_init(stream_t *stream, const stream_birth_t *birth, uint64_t now_us)
 {
     ASSERT(birth->incarnation > 0);
     *stream = (stream_t){.birth = *birth, .out_next = 1};
+    if (stream->birth.credit_messages == 0)
+        stream->birth.credit_messages = STREAM_CREDIT_MESSAGES;
     queue_init(&stream->out, birth->observer ? OBSERVER_OUT_BYTES_MAX : STREAM_OUT_BYTES_MAX);
     stream_connected(stream, now_us);
     check(stream);
@@ -159,7 +161,7 @@ static void flush_hello(stream_t *stream, uint64_t now_us, uint8_t *frame, strea
     frame_hello_t hello = {.asks = stream->hello_asks || stream->state != STREAM_UP,
                            .digests = birth->digests,
                            .received = stream->received,
-                           .credit_messages = STREAM_CREDIT_MESSAGES,
+                           .credit_messages = birth->credit_messages,
                            .credit_bytes = STREAM_CREDIT_BYTES};
 
     hello.name = (text_view_t){birth->name, (uint32_t)strlen(birth->name)};
@@ -269,7 +271,7 @@ void stream_applied(stream_t *stream, incarnation_t incarnation, uint64_t seq,
     stream->waiting_bytes -= size;
     /* STATE holds its sender back until acknowledged, REQUESTs when half of the credit is used. */
     if ((row && row->class == MESSAGE_STATE) ||
-        stream->applied - stream->told >= STREAM_CREDIT_MESSAGES / 2 ||
+        2 * (stream->applied - stream->told) >= stream->birth.credit_messages ||
         stream->applied_bytes >= STREAM_CREDIT_BYTES / 2)
         stream->ack_due = true;
     check(stream);
@@ -404,8 +406,12 @@ static void receive_hello(stream_t *stream, const frame_header_t *header,
             malformed(stream, "took what was never sent");
             return;
         }
-        stream->credit_messages = hello->credit_messages;
-        stream->credit_bytes = hello->credit_bytes;
+        /* No peer makes us keep more for it than we would keep for any. */
+        stream->credit_messages = hello->credit_messages < STREAM_CREDIT_MESSAGES
+                                      ? hello->credit_messages
+                                      : STREAM_CREDIT_MESSAGES;
+        stream->credit_bytes =
+            hello->credit_bytes < STREAM_CREDIT_BYTES ? hello->credit_bytes : STREAM_CREDIT_BYTES;
         rewind_to(stream, hello->received);
         stream->moved_us = now_us;
         if (stream->state != STREAM_UP) {

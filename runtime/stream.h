@@ -59,8 +59,9 @@ typedef struct {
     actor_id_t peer;
     bool observer; /* the peer is one: it has less room than an actor */
     stream_digests_t digests;
-    const char *name;     /* of self, for the peer's log; borrowed */
-    const char *endpoint; /* where the peer shall answer; "" if it knows; borrowed */
+    uint32_t credit_messages; /* granted to the peer; 0: STREAM_CREDIT_MESSAGES */
+    const char *name;         /* of self, for the peer's log; borrowed */
+    const char *endpoint;     /* where the peer shall answer; "" if it knows; borrowed */
 } stream_birth_t;
 
 /* Open, so that figures and tests can look. Changed by the verbs below only. */
