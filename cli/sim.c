@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/sim/apart.h"
 #include "cli/sim/jobs.h"
+#include "cli/sim/schedule.h"
 #include "cli/sim/shrink.h"
 #include "runtime/base/log.h"
 
@@ -30,6 +31,7 @@ typedef struct {
     bool shrink;
     bool keep_going;
     plant_t plant;
+    const schedule_t *schedule;
 } options_t;
 
 static int usage(const char *why, const char *what)
@@ -39,6 +41,7 @@ static int usage(const char *why, const char *what)
             "usage: lockstep sim [--topology FILE] (--seed N | --seeds A..B [--jobs N] "
             "[--keep-going])\n"
             "       lockstep sim --story FILE\n"
+            "       lockstep sim --schedule NAME [--seed N]\n"
             "  --shrink         make the story of a violation small (of a range it is done anyway, "
             "without --plant)\n"
             "  --perfetto FILE  the run of one seed or story as a trace for ui.perfetto.dev\n"
@@ -49,6 +52,9 @@ static int usage(const char *why, const char *what)
             why, what);
     for (uint32_t i = 0; i < PLANT_COUNT; i++)
         fprintf(stderr, "    %-20s %s\n", plant_name((plant_t)i), plant_text((plant_t)i));
+    fprintf(stderr, "  --schedule NAME  plays what is hard to meet by chance:\n");
+    for (uint32_t i = 0; i < schedule_count; i++)
+        fprintf(stderr, "    %s\n", schedules[i].name);
     return EXIT_USAGE;
 }
 
@@ -101,6 +107,9 @@ static const char *take_option(int option, const char *value, options_t *options
     case 'f':
         options->perfetto = value;
         return NULL;
+    case 'c':
+        options->schedule = schedule_find(value);
+        return options->schedule ? NULL : "there is no schedule ";
     case 'w':
         options->journal = value;
         return NULL;
@@ -113,19 +122,13 @@ static int parse(int argc, char **argv, options_t *options)
 {
     int trace = 0, coverage = 0, shrink = 0, keep_going = 0;
     const struct option long_options[] = {
-        {"topology", required_argument, NULL, 't'},
-        {"seed", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'r'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"plant", required_argument, NULL, 'p'},
-        {"story", required_argument, NULL, 'o'},
-        {"perfetto", required_argument, NULL, 'f'},
-        {"trace", no_argument, &trace, 1},
-        {"coverage", no_argument, &coverage, 1},
-        {"shrink", no_argument, &shrink, 1},
-        {"journal", required_argument, NULL, 'w'},
-        {"keep-going", no_argument, &keep_going, 1},
-        {NULL, 0, NULL, 0},
+        {"topology", required_argument, NULL, 't'}, {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'r'},    {"jobs", required_argument, NULL, 'j'},
+        {"plant", required_argument, NULL, 'p'},    {"story", required_argument, NULL, 'o'},
+        {"perfetto", required_argument, NULL, 'f'}, {"trace", no_argument, &trace, 1},
+        {"coverage", no_argument, &coverage, 1},    {"shrink", no_argument, &shrink, 1},
+        {"journal", required_argument, NULL, 'w'},  {"keep-going", no_argument, &keep_going, 1},
+        {"schedule", required_argument, NULL, 'c'}, {NULL, 0, NULL, 0},
     };
     bool known = false;
     int option;
@@ -136,7 +139,7 @@ static int parse(int argc, char **argv, options_t *options)
 
         if (why)
             return usage(why, optarg ? optarg : "");
-        known = known || option == 's' || option == 'r' || option == 'o';
+        known = known || option == 's' || option == 'r' || option == 'o' || option == 'c';
     }
     options->trace = trace;
     options->coverage = coverage;
@@ -193,6 +196,21 @@ static void run_one(const options_t *options, const scenario_t *given, bool sequ
         scenario.journal = &journal;
     apart_run(&scenario, show_run, &showing, result);
     chronicle_close(showing.chronicle);
+}
+
+static int run_schedule(const options_t *options)
+{
+    char violation[WORLD_VIOLATION_BYTES];
+
+    printf("%s: %s\n", options->schedule->name, options->schedule->text);
+    if (schedule_play(options->schedule, options->first, options->trace ? stdout : NULL,
+                      violation) != STATUS_OK) {
+        fprintf(stderr, "lockstep sim: %s\n", trail_text());
+        return EXIT_BAD_FILE;
+    }
+    if (violation[0])
+        printf("VIOLATION seed %llu: %s\n", (unsigned long long)options->first, violation);
+    return violation[0] ? EXIT_FAILED : EXIT_OK;
 }
 
 /* ---- a violation ----------------------------------------------------------------------------- */
@@ -333,7 +351,8 @@ static int load(options_t *options, story_t *story, topology_t *topology)
 
 int command_sim(int argc, char **argv)
 {
-    options_t options = {.file = "topology/examples/default.yaml", .jobs = 1};
+    options_t options = {
+        .file = "topology/examples/default.yaml", .first = 1, .last = 1, .jobs = 1};
     static topology_t topology;
     static story_t story;
     scenario_t scenario = {.topology = &topology};
@@ -343,12 +362,14 @@ int command_sim(int argc, char **argv)
         return code;
     if (plant_is_code(options.plant) && !plant_is_built())
         return execute_planted(argc, argv);
-    code = load(&options, &story, &topology);
-    if (code != EXIT_OK)
-        return code;
     plant_set(options.plant);
     log_level_set(options.trace ? LOG_TRACE : LOG_ERROR);
     world_keep_memory();
+    if (options.schedule)
+        return run_schedule(&options);
+    code = load(&options, &story, &topology);
+    if (code != EXIT_OK)
+        return code;
     scenario.seed = options.first;
     scenario.plant = options.plant;
     scenario.story = options.story ? &story : NULL;

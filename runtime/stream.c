@@ -430,7 +430,7 @@ static bool has_room(const stream_t *stream, uint32_t size)
 {
     if (!stream->birth.observer)
         return stream->waiting_bytes + size <= STREAM_OUT_BYTES_MAX;
-    return stream->received - stream->applied < STREAM_CREDIT_MESSAGES &&
+    return stream->received - stream->applied < stream->birth.credit_messages &&
            stream->waiting_bytes < STREAM_CREDIT_BYTES;
 }
 

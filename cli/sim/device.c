@@ -275,12 +275,28 @@ static void compare_results(sim_devices_t *self, actor_id_t id, const message_st
     }
 }
 
+static bool is_poisoned(const message_step_t *step)
+{
+    for (uint32_t i = 0; i < step->items.count; i++) {
+        const u32s_view_t *tokens = &step->items.data[i].tokens;
+
+        if (step->items.data[i].kind == DEVICE_RUN && tokens->count > 0 &&
+            tokens->data[tokens->count - 1] == WORLD_POISON_TOKEN)
+            return true;
+    }
+    return false;
+}
+
 static void step_end(sim_devices_t *self, actor_id_t id, rank_t *rank)
 {
     queued_step_t head = rank->queue[0];
     const message_step_t *message = unkeep(self, MESSAGE_step, head.bytes, head.size);
     message_step_done_t done;
 
+    if (is_poisoned(message)) {
+        world_crash(self->world, id);
+        return;
+    }
     oracle_step_runs(world_oracle(self->world), id, message);
     trail_reset();
     convert_run(rank->device, message, 0, world_topology(self->world)->actors[id].rank == 0,

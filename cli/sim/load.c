@@ -37,26 +37,32 @@ static void make(world_client_t *client, const world_config_t *config,
         fill(client, config, setup, load->beginning, load->own, load->shared_tokens);
 }
 
+/* The same ones whatever the seed, so that a test may know them. */
 static void make_as_told(world_client_t *client, const world_config_t *config,
-                         const symbolic_setup_t *setup, const world_request_t *request,
-                         random_t *random)
+                         const symbolic_setup_t *setup, const world_request_t *request)
 {
+    world_config_t told = *config;
+
+    told.seed = 0;
     client->arrives_us = request->arrives_us;
     client->prompt_count = request->prompt_tokens;
     client->output_tokens_max = request->output_tokens_max;
     client->sampling = (device_sampling_t){.top_p = 1, .repetition_penalty = 1};
-    fill(client, config, setup, 0, random_next(random), request->shared_tokens);
+    fill(client, &told, setup, 0, random_at(told.seed, client->id), request->shared_tokens);
+    client->poisoned = client->id == config->poisoned;
+    if (client->poisoned)
+        client->prompt[client->prompt_count - 1] = WORLD_POISON_TOKEN;
 }
 
 void load_make(world_client_t *clients, uint32_t count, const world_config_t *config,
-               const symbolic_setup_t *setup, random_t *random)
+               const symbolic_setup_t *setup)
 {
     for (uint32_t i = 0; i < count; i++) {
         clients[i] = (world_client_t){.id = i + 1};
         if (config->load)
             make(&clients[i], config, setup, &config->load[i]);
         else
-            make_as_told(&clients[i], config, setup, &config->requests[i], random);
+            make_as_told(&clients[i], config, setup, &config->requests[i]);
     }
 }
 

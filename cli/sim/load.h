@@ -4,9 +4,9 @@
 
 #include "cli/sim/world.h"
 
-/* Fills `count` clients as the configuration says; what it leaves open comes from `random`. */
+/* Fills `count` clients as the configuration says. */
 void load_make(world_client_t *clients, uint32_t count, const world_config_t *config,
-               const symbolic_setup_t *setup, random_t *random);
+               const symbolic_setup_t *setup);
 void load_free(world_client_t *clients, uint32_t count);
 
 #endif

@@ -7,6 +7,7 @@
 #include "actors/decode/decode.h"
 #include "actors/gateway/gateway.h"
 #include "actors/prefill/prefill.h"
+#include "actors/supervisor/supervisor.h"
 #include "actors/transfer/transfer.h"
 #include "cli/sim/ledger.h"
 
@@ -127,7 +128,8 @@ oracle_t *oracle_open(world_t *world, sim_t *sim)
     uint32_t count = topology->actor_count;
 
     ASSERT(oracle != NULL);
-    *oracle = (oracle_t){.world = world, .sim = sim,
+    *oracle = (oracle_t){.world = world,
+                         .sim = sim,
                          .topology = topology,
                          .actor_count = count,
                          .attempt_max = ATTEMPTS_AT_FIRST,
@@ -199,8 +201,7 @@ void oracle_received(oracle_t *oracle, actor_id_t actor, const envelope_t *envel
     ledger_group_heard(oracle, actor, envelope);
 }
 
-void oracle_pushed(oracle_t *oracle, actor_id_t actor, actor_id_t to, uint16_t id,
-                   const void *body)
+void oracle_pushed(oracle_t *oracle, actor_id_t actor, actor_id_t to, uint16_t id, const void *body)
 {
     if (to < oracle->actor_count)
         ledger_stream_said(oracle, actor, to, id);
@@ -285,6 +286,17 @@ static void judge_actor(const oracle_t *oracle, actor_id_t actor, const void *se
     }
 }
 
+/* Its supervisor has given it up, and it may stay down. */
+static bool is_degraded(const oracle_t *oracle, actor_id_t actor)
+{
+    const topology_actor_t *supervisor =
+        topology_actor(oracle->topology, TOPOLOGY_SUPERVISOR, oracle->topology->actors[actor].host);
+    const dispatch_t *dispatch = sim_dispatch(oracle->sim, supervisor->id);
+    incarnation_t incarnation;
+
+    return dispatch && supervisor_child(dispatch->self, actor, &incarnation) == CHILD_DEGRADED;
+}
+
 void oracle_everything_is_free(oracle_t *oracle)
 {
     settle(oracle);
@@ -295,7 +307,7 @@ void oracle_everything_is_free(oracle_t *oracle)
 
         if (dispatch)
             judge_actor(oracle, (actor_id_t)i, dispatch->self);
-        else
+        else if (!is_degraded(oracle, (actor_id_t)i))
             world_violate(oracle->world, "liveness: %s is not alive at the end",
                           ledger_name(oracle, (actor_id_t)i));
     }

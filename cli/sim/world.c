@@ -26,7 +26,6 @@ enum {
     DOWN_US = 20000000,  /* after the time that a stop leaves */
     SETTLE_US = 2000000, /* after the last end, until every lease must be back */
     ANSWER_TOKENS = 20,
-    VOCABULARY = 5000,
     END_TOKEN = 1,
     BORDERS = 12,
     PAGES_MAX = 160,     /* of a group: so few that they run out under load */
@@ -183,12 +182,22 @@ static void on_process_port(world_t *world, uint16_t id, const void *body)
     }
 }
 
-void world_kill(world_t *world, actor_id_t actor)
+static void die(world_t *world, actor_id_t actor, exit_cause_t cause)
 {
     if (!sim_is_alive(world->sim, actor) || world->roster.actors[actor].kind == ACTOR_SUPERVISOR)
         return;
     sim_kill(world->sim, actor);
-    reap(world, actor, EXIT_KILLED_OUTSIDE);
+    reap(world, actor, (uint8_t)cause);
+}
+
+void world_kill(world_t *world, actor_id_t actor)
+{
+    die(world, actor, EXIT_KILLED_OUTSIDE);
+}
+
+void world_crash(world_t *world, actor_id_t actor)
+{
+    die(world, actor, EXIT_CRASHED);
 }
 
 static void on_continued(void *context, sim_t *sim)
@@ -376,6 +385,11 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
             client_comes_after(world, (uint32_t)(client - world->clients), RETRY_US);
     } else if (client->aborted || (m->reason == END_DEADLINE && client->deadline_ms)) {
         client_ended(world, client, m->reason);
+    } else if (client->poisoned) {
+        if (m->reason != END_POISONED || client->received > 0)
+            world_violate(world, "end: client %llu is poisoned, but got %u tokens and reason %u",
+                          (unsigned long long)client->id, client->received, m->reason);
+        client_ended(world, client, m->reason);
     } else if (m->reason != client->answer_ends_by || client->received != client->answer_count ||
                m->token_count != client->answer_count) {
         world_violate(
@@ -557,9 +571,10 @@ static uint32_t least(uint32_t given, uint32_t max)
 static void fill_in(const world_config_t *config, topology_group_t *groups, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        groups[i].pages = least(groups[i].pages, least(config->pages_max, PAGES_MAX));
+        groups[i].pages = least(groups[i].pages, config->pages_max ? config->pages_max : PAGES_MAX);
         groups[i].borders = groups[i].borders ? groups[i].borders : BORDERS;
-        groups[i].slots = least(groups[i].slots, least(config->slots_max, SLOTS_OF_GROUP_MAX));
+        groups[i].slots =
+            least(groups[i].slots, config->slots_max ? config->slots_max : SLOTS_OF_GROUP_MAX);
     }
 }
 
@@ -617,7 +632,8 @@ world_t *world_open(const world_config_t *config)
         .delay_us_max = DELAY_US_MAX,
         .handle_us_max = HANDLE_US_MAX,
         .tick_us = config->tick_us ? config->tick_us : TICK_US,
-        .check = true,
+        .check = !config->without_checks,
+        .credit_messages = config->credit_messages,
     };
 
     ASSERT(world && config->clients <= WORLD_CLIENTS_MAX);
@@ -632,9 +648,10 @@ world_t *world_open(const world_config_t *config)
     sim.journal = config->journal;
     world->setup = (symbolic_setup_t){.world = symbolic_world_open(),
                                       .weights = 7,
-                                      .vocabulary = VOCABULARY,
+                                      .vocabulary = WORLD_VOCABULARY,
                                       .end_token = END_TOKEN,
-                                      .answer_tokens = ANSWER_TOKENS};
+                                      .answer_tokens = config->answer_mean ? config->answer_mean
+                                                                           : ANSWER_TOKENS};
     world->sim = sim_open(&sim);
     sim_trace_set(world->sim, config->trace);
     sim_hook_set(world->sim, on_event, world);
@@ -642,7 +659,7 @@ world_t *world_open(const world_config_t *config)
     world->devices = sim_devices_open(world, &world->setup);
     world->clients = calloc(config->clients + 1, sizeof(*world->clients));
     ASSERT(world->clients != NULL);
-    load_make(world->clients, config->clients, config, &world->setup, sim_random(world->sim));
+    load_make(world->clients, config->clients, config, &world->setup);
     world->drain_asked = ACTOR_NONE;
     add_actors(world);
     for (uint32_t i = 0; i < config->clients; i++) {

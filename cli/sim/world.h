@@ -21,7 +21,12 @@
 #include "runtime/sim.h"
 #include "topology/topology.h"
 
-enum { WORLD_CLIENTS_MAX = 256, WORLD_VIOLATION_BYTES = 512 };
+enum {
+    WORLD_CLIENTS_MAX = 4096,
+    WORLD_VIOLATION_BYTES = 512,
+    WORLD_VOCABULARY = 5000,
+    WORLD_POISON_TOKEN = WORLD_VOCABULARY, /* stands in no prompt but a poisoned one's */
+};
 
 /* A request as a test wants it, not as a seed draws it. */
 typedef struct {
@@ -53,10 +58,15 @@ typedef struct {
     uint32_t prompt_tokens_max;
     uint32_t answer_tokens_max;
     uint32_t pages_max;  /* of a group, the test page included; 0: as the topology says */
-    uint32_t slots_max;  /* likewise */
-    uint64_t tick_us;    /* 0: 50 ms */
-    FILE *trace;         /* NULL: none */
-    dispatch_met_t *met; /* by actor kind; NULL: nobody asks */
+    uint32_t slots_max;  /* likewise; 0: few */
+    bool without_checks; /* of actors by themselves: they cost by the square of what lives */
+    uint32_t
+        poisoned; /* of `requests`, the number, from 1, whose prompt kills its ranks; 0: none */
+    uint32_t answer_mean;           /* tokens of an answer that nothing else ends; 0: few */
+    uint32_t credit_messages;       /* that each receiver grants; 0: the engine's own limit */
+    uint64_t tick_us;               /* 0: 50 ms */
+    FILE *trace;                    /* NULL: none */
+    dispatch_met_t *met;            /* by actor kind; NULL: nobody asks */
     const journal_place_t *journal; /* where each life keeps one; NULL: nowhere */
     struct chronicle *chronicle;    /* takes what happens (chronicle.h); NULL: nobody asks */
 } world_config_t;
@@ -74,6 +84,7 @@ typedef struct {
     uint8_t answer_ends_by; /* end_reason_t: STOP or LENGTH */
     device_sampling_t sampling;
     uint32_t output_tokens_max;
+    bool poisoned;        /* it must end so, without a token */
     uint32_t deadline_ms; /* 0: none; else END_DEADLINE is right at any token */
     bool sent;
     bool aborted; /* by the world: any end is right then */
@@ -101,6 +112,8 @@ actor_id_t world_gateway_of(world_t *world, uint32_t client);
 
 /* As kill -9 from outside. Nothing if it is dead; never the supervisor. */
 void world_kill(world_t *world, actor_id_t actor);
+/* It ends itself, as by a fault of its own. */
+void world_crash(world_t *world, actor_id_t actor);
 /* SIGSTOP, and SIGCONT after `us`. */
 void world_stall(world_t *world, actor_id_t actor, uint64_t us);
 /* The connection between two actors breaks, and stands again after `us`. */

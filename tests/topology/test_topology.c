@@ -20,7 +20,7 @@ static topology_errors_t errors;
 static const char *const examples[] = {
     "topology/examples/default.yaml", "topology/examples/tp2.yaml",
     "topology/examples/unequal.yaml", "topology/examples/8-devices.yaml",
-    "topology/examples/8-gpus.yaml",
+    "topology/examples/8-gpus.yaml", "topology/examples/two-decodes.yaml",
 };
 
 static status_t parse(const char *text)
