@@ -17,7 +17,8 @@ typedef struct {
 typedef struct {
     uint32_t pairs;
     uint32_t reached;
-    uint32_t explained; /* not reached, and the table says why */
+    uint32_t explained;    /* not reached, and the table says why */
+    uint32_t contradicted; /* reached, though the table says that they cannot be */
 } coverage_sum_t;
 
 /* Such a fault is about to strike. */

@@ -19,12 +19,14 @@ enum {
     STALL_US = 9000000,       /* this is waited for */
     STALL_US_LONG = 11000000, /* this is not */
     CUT_US = 500000,
+    CUT_US_LONG = 12000000, /* who does not leave an epoch for so long is killed */
     PAUSE_US = 30000000,
     SHUFFLE_US = 20000,
     LATE_US = 3000000,
     DRAIN_US = 5000000,
     DRAIN_MS = 1000,
     DEADLINE_MS = 2000,
+    DRAIN_US_LONG = 15000000,
     SLOW_MAX = 40,
     FLIPS_MAX = 2, /* three could end a request as poisoned, by the rules */
     PAGES_SPARE = 32,
@@ -184,7 +186,7 @@ static void draw_what(const story_t *story, story_fault_t *fault, random_t *rand
         fault->us = random_below(random, 4) == 0 ? STALL_US_LONG : draw_long(random, STALL_US);
         break;
     case FAULT_cut:
-        fault->us = draw_long(random, CUT_US);
+        fault->us = random_below(random, 8) == 0 ? CUT_US_LONG : draw_long(random, CUT_US);
         break;
     case FAULT_abort:
         if (fault->when != WHEN_phase)
@@ -207,7 +209,7 @@ static void draw_what(const story_t *story, story_fault_t *fault, random_t *rand
         break;
     case FAULT_drain:
     case FAULT_down:
-        fault->us = draw_long(random, DRAIN_US);
+        fault->us = random_below(random, 8) == 0 ? DRAIN_US_LONG : draw_long(random, DRAIN_US);
         break;
     case FAULT_flip:
         draw_flip(fault, random);
@@ -257,7 +259,7 @@ static void draw_faults(story_t *story, random_t *random, const topology_t *topo
     for (uint32_t i = 0; i < story->request_count; i++)
         if (story->requests[i].arrives_us > last_us)
             last_us = story->requests[i].arrives_us;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && story->fault_count + 2 <= STORY_FAULTS_MAX; i++) {
         story_fault_t fault = {.kind = (uint8_t)random_below(random, FAULT_COUNT)};
 
         if (fault.kind == FAULT_flip && flips++ == FLIPS_MAX)
@@ -268,6 +270,9 @@ static void draw_faults(story_t *story, random_t *random, const topology_t *topo
         draw_what(story, &fault, random);
         draw_who(&fault, random, topology);
         story->faults[story->fault_count++] = fault;
+        if (fault.kind == FAULT_down && random_below(random, 3) == 0) /* somebody cannot wait */
+            story->faults[story->fault_count++] = (story_fault_t){
+                .kind = FAULT_down, .when = WHEN_behind, .after_us = draw_long(random, DRAIN_US)};
     }
 }
 

@@ -19,9 +19,10 @@ enum {
     DELAY_US_MAX = 800,
     HANDLE_US_MAX = 20, /* a handler */
     TICK_US = 50000,
-    SPAWN_US_MAX = 5000, /* a process that starts */
-    DIE_US_MAX = 2000,   /* a process that was asked to end */
-    RETRY_US = 100000,   /* a client that was told OVERLOADED */
+    SPAWN_US_MAX = 5000,   /* a process that starts */
+    DIE_US_MAX = 2000,     /* a process that was asked to end */
+    DIE_US_SLOW = 1000000, /* one that takes its time */
+    RETRY_US = 100000,     /* a client that was told OVERLOADED */
     FINISH_US = 60000000,
     DOWN_US = 20000000,  /* after the time that a stop leaves */
     SETTLE_US = 2000000, /* after the last end, until every lease must be back */
@@ -160,7 +161,9 @@ static void on_signalled(void *context, sim_t *sim)
 static void end_process(world_t *world, actor_id_t actor, incarnation_t incarnation,
                         exit_cause_t cause)
 {
-    process_after(world, 0, DIE_US_MAX, on_signalled,
+    bool slow = cause == EXIT_CLEAN && sim_draw(world->sim, actor, 8) == 0;
+
+    process_after(world, 0, slow ? DIE_US_SLOW : DIE_US_MAX, on_signalled,
                   (job_t){.actor = actor, .incarnation = incarnation, .cause = (uint8_t)cause});
 }
 
