@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -93,6 +94,22 @@ static uint32_t threads_of_a_rank(const topology_t *topology, uint16_t host)
     return cores > ranks ? (uint32_t)(cores / ranks) : 1;
 }
 
+static void pool_name(const char *shm_prefix, actor_id_t actor, incarnation_t incarnation,
+                      char name[DEVICE_NAME_BYTES_MAX])
+{
+    snprintf(name, DEVICE_NAME_BYTES_MAX, "%spool-%u-%u", shm_prefix, actor, incarnation);
+}
+
+/* Whoever has mapped the pool of a dead rank keeps what it maps; its name, and with the last of them
+ * its memory, goes. */
+static void sweep_pool(const char *shm_prefix, actor_id_t actor, incarnation_t incarnation)
+{
+    char name[DEVICE_NAME_BYTES_MAX];
+
+    pool_name(shm_prefix, actor, incarnation, name);
+    shm_unlink(name);
+}
+
 static void set_up_rank(launch_t *self, incarnation_t incarnation)
 {
     const topology_t *topology = &self->deployment->topology;
@@ -110,8 +127,7 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
         .incarnation = incarnation,
     };
     self->rank.shm_prefix = self->rundir->shm_prefix;
-    snprintf(config->pool.name, sizeof(config->pool.name), "%spool-%u-%u", self->rundir->shm_prefix,
-             self->actor->id, incarnation);
+    pool_name(self->rundir->shm_prefix, self->actor->id, incarnation, config->pool.name);
     if (is_symbolic()) {
         self->symbolic = (symbolic_setup_t){
             .weights = 7,
@@ -164,7 +180,7 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
         if (readlink("/proc/self/exe", self->executable, sizeof(self->executable) - 1) < 0)
             return FAIL(STATUS_IO, "cannot find the own executable");
         self->children = (children_setup_t){self->executable, self->rundir->path,
-                                            self->rundir->shm_prefix, &self->roster};
+                                            self->rundir->shm_prefix, &self->roster, sweep_pool};
         *port = (port_t){&children_port, &self->children};
         config->end_states = BIT(SUPERVISOR_STOPPED);
         break;

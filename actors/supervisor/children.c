@@ -85,6 +85,9 @@ static void on_child_exit(struct ev_loop *loop, ev_io *watcher, int events)
         return; /* not yet */
     figures_unlink(child->owner->setup->shm_prefix,
                    roster_name(child->owner->setup->roster, child->actor));
+    if (child->owner->setup->sweep)
+        child->owner->setup->sweep(child->owner->setup->shm_prefix, child->actor,
+                                   child->incarnation);
     child_forget(child->owner, child);
     post_reaped(child->owner, child, cause_of(&info), (uint32_t)info.si_status);
 }

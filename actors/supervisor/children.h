@@ -14,6 +14,8 @@ typedef struct {
     const char *directory;  /* of the run: topology, sockets, log */
     const char *shm_prefix; /* where children show their figures */
     const roster_t *roster;
+    /* Removes what a life that was killed could not remove itself; NULL: nothing. */
+    void (*sweep)(const char *shm_prefix, actor_id_t actor, incarnation_t incarnation);
 } children_setup_t;
 
 extern const port_type_t children_port;

@@ -84,6 +84,16 @@ static uint8_t state_of(const void *self)
     return ((const starter_t *)self)->state;
 }
 
+static uint32_t swept; /* actors, as bits */
+
+static void sweep(const char *shm_prefix, actor_id_t actor, incarnation_t incarnation)
+{
+    (void)shm_prefix;
+    assert_int_equal(incarnation, 1);
+    assert_false(swept & BIT(actor));
+    swept |= BIT(actor);
+}
+
 static void test_every_way_to_end_is_reported_with_its_cause(void **state)
 {
     static const char *const names[] = {"running", "all reaped"};
@@ -99,7 +109,7 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     static roster_t roster = {.count = PLACES};
     static endpoints_t endpoints;
     char prefix[64], executable[64], directory[] = "/tmp/lockstep-test-XXXXXX";
-    children_setup_t setup = {executable, directory, prefix, &roster};
+    children_setup_t setup = {executable, directory, prefix, &roster, sweep};
     process_config_t config = {.type = &type,
                                .birth = {.id = 0, .incarnation = 1},
                                .table = &message_table,
@@ -143,6 +153,7 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     assert_int_equal(self->cause[ENDS_KILLED], EXIT_KILLED_OUTSIDE);
     assert_int_equal(self->cause[ENDS_STALLED], EXIT_KILLED_OUTSIDE); /* by whom, an actor knows */
     assert_true(self->stalled >= 1);
+    assert_int_equal(swept, BIT(PLACES) - BIT(1)); /* each that was reaped */
     process_close(process);
     figures_close(figures);
     assert_int_equal(unlink(executable), 0);

@@ -1,4 +1,4 @@
-"""A peer that lies, floods, and never reads, from outside: nothing stops, nothing grows, all is counted.
+"""A peer that lies, floods, and never reads: nothing stops, nothing grows, all is counted.
 
 It speaks to every actor of a deployment at once, over the actors' own sockets, while clients ask.
 """
