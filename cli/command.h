@@ -16,7 +16,7 @@ enum {
 #define COMMAND_TABLE(C)                                                                           \
     C(check, "FILE... | --schema", "say what is wrong with topology files, or what they may hold") \
     C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start") \
-    C(up, "FILE [--port N] [--name NAME] [--detach | --in-process]",                              \
+    C(up, "FILE [--port N] [--name NAME] [--journal] [--detach | --in-process]",                  \
       "start a deployment and say when it is ready; --in-process: as threads, to debug")           \
     C(down, "[NAME] [--now]", "stop a deployment; open requests may end, unless --now")             \
     C(drain, "[NAME] GROUP... [--force]",                                                          \

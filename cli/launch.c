@@ -41,6 +41,9 @@ typedef struct {
     device_cpu_setup_t cpu;
     char executable[PATH_BYTES_MAX];
     char port_file[RUNDIR_PATH_BYTES + 32];
+    journal_place_t journal;
+    char journal_folder[RUNDIR_PATH_BYTES + 32];
+    char incidents[RUNDIR_PATH_BYTES + PATH_BYTES_MAX];
     process_t *process;
     bool stop_said;
     ev_signal terminate;
@@ -171,6 +174,26 @@ static void set_up_gateway(launch_t *self)
                                     .port_file = self->port_file};
 }
 
+static void set_up_children(launch_t *self)
+{
+    const char *folder = self->deployment->topology.incidents;
+
+    if (folder[0] != '/') {
+        (void)snprintf(self->incidents, sizeof(self->incidents), "%s/%s", self->rundir->path,
+                       folder);
+        folder = self->incidents;
+    }
+    self->children = (children_setup_t){
+        .executable = self->executable,
+        .directory = self->rundir->path,
+        .shm_prefix = self->rundir->shm_prefix,
+        .roster = &self->roster,
+        .sweep = sweep_pool,
+        .incidents = {folder, self->journal_folder, self->rundir->shm_prefix, &self->roster,
+                      &message_table},
+    };
+}
+
 static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_config_t *config)
 {
     port_t *port = &config->ports[0];
@@ -179,8 +202,7 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
     case TOPOLOGY_SUPERVISOR:
         if (readlink("/proc/self/exe", self->executable, sizeof(self->executable) - 1) < 0)
             return FAIL(STATUS_IO, "cannot find the own executable");
-        self->children = (children_setup_t){self->executable, self->rundir->path,
-                                            self->rundir->shm_prefix, &self->roster, sweep_pool};
+        set_up_children(self);
         *port = (port_t){&children_port, &self->children};
         config->end_states = BIT(SUPERVISOR_STOPPED);
         break;
@@ -192,6 +214,7 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
     case TOPOLOGY_DECODE:
         set_up_leader(self);
         config->birth.setup = &self->leader;
+        config->birth.setup_bytes = sizeof(self->leader);
         return STATUS_OK;
     case TOPOLOGY_RANK:
         set_up_rank(self, incarnation);
@@ -216,8 +239,7 @@ static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
     launch_t *self = watcher->data;
     bool at_once = self->stop_said || watcher->signum == SIGINT;
-    message_stop_t stop = {
-        at_once ? 0 : (uint32_t)self->deployment->topology.drain_timeout_ms};
+    message_stop_t stop = {at_once ? 0 : (uint32_t)self->deployment->topology.drain_timeout_ms};
 
     (void)loop;
     (void)events;
@@ -247,6 +269,19 @@ static status_t run(launch_t *self, const process_config_t *config)
     return status;
 }
 
+/* NULL: none is kept. */
+static const journal_place_t *set_up_journal(launch_t *self)
+{
+    const topology_t *topology = &self->deployment->topology;
+
+    rundir_file(self->rundir, RUNDIR_JOURNAL, self->journal_folder);
+    self->journal = (journal_place_t){.directory = self->journal_folder,
+                                      .segment_bytes = topology->journal_bytes,
+                                      .topology_bytes = sizeof(*topology),
+                                      .tokens = topology->journal_tokens == TOPOLOGY_TOKENS_KEPT};
+    return topology->journal_bytes ? &self->journal : NULL;
+}
+
 /* What an actor's process is made of, but for where it receives. */
 static launch_t *prepare(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
                          incarnation_t incarnation, process_config_t *config)
@@ -268,6 +303,7 @@ static launch_t *prepare(const rundir_t *rundir, const deployment_t *deployment,
         .endpoints = &self->endpoints,
         .digests.topology = topology->version,
         .shm_prefix = rundir->shm_prefix,
+        .journal = set_up_journal(self),
     };
     return self;
 }

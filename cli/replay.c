@@ -19,9 +19,9 @@
 
 #include "cli/command.h"
 #include "cli/life.h"
-#include "cli/show.h"
 #include "messages/message.h"
 #include "runtime/base/log.h"
+#include "runtime/show.h"
 
 enum { FILES_MAX = 4096, LINE_BYTES = 128 };
 
@@ -70,37 +70,36 @@ static const char *actor_name(const self_t *self)
     return self->life.file.header->name;
 }
 
-static void show_input(self_t *self, FILE *out)
+static void show_line(self_t *self, const show_t *message)
+{
+    show_message(message, &message_table, &self->life.roster, self->options.reveal, &self->arena,
+                 stdout);
+    putchar('\n');
+}
+
+static void show_input(self_t *self)
 {
     const journal_record_t *record = &self->record;
     const journal_input_t *input = record->input;
-    const show_t message = {input->us,        show_name(self->life.topology, input->from),
-                            actor_name(self), input->id,
-                            record->body,     input->size};
+    const show_t message = {input->us, input->from,  self->life.birth.id,
+                            input->id, record->body, input->size};
 
-    fprintf(out, "%8llu ", (unsigned long long)record->number);
+    printf("%8llu ", (unsigned long long)record->number);
     if (record->what == JOURNAL_PLAN)
-        fprintf(out, "%10.6f %s plans", (double)input->us * 1e-6, actor_name(self));
+        printf("%10.6f %s plans\n", (double)input->us * 1e-6, actor_name(self));
     else
-        show_message(&message, self->options.reveal, &self->arena, out);
-    fputc('\n', out);
+        show_line(self, &message);
 }
 
 static void on_pushed(void *context, actor_id_t to, uint16_t id, const uint8_t *body, size_t size)
 {
     self_t *self = context;
-    const show_t message = {self->record.input->us,
-                            actor_name(self),
-                            show_name(self->life.topology, to),
-                            id,
-                            body,
-                            size};
+    const show_t message = {self->record.input->us, self->life.birth.id, to, id, body, size};
 
     if (!self->options.print)
         return;
     printf("%8s ", "");
-    show_message(&message, self->options.reveal, &self->arena, stdout);
-    putchar('\n');
+    show_line(self, &message);
 }
 
 /* What a journal without token ids says of the messages that went out. */
@@ -112,7 +111,7 @@ static void show_outputs(self_t *self)
         const journal_output_t *output = &self->record.outputs[i];
 
         printf("%8s %10.6f %s > %s %s of %u bytes\n", "", (double)self->record.input->us * 1e-6,
-               actor_name(self), show_name(self->life.topology, output->to),
+               actor_name(self), show_name(&self->life.roster, output->to),
                output->id < message_table.count && message_table.rows[output->id].name
                    ? message_table.rows[output->id].name
                    : "?",
@@ -191,7 +190,7 @@ static bool judge(self_t *self, const replay_t *replay, replay_outcome_t outcome
         printf("%s: the life ended in record %llu; here it goes on, in state %s\n", path, number,
                replay_state_name(replay));
         if (!self->options.print)
-            show_input(self, stdout);
+            show_input(self);
         return false;
     case REPLAY_ASSERTED:
         self->unlike = self->record.result != NULL;
@@ -204,7 +203,7 @@ static bool judge(self_t *self, const replay_t *replay, replay_outcome_t outcome
         break;
     }
     if (!self->options.print)
-        show_input(self, stdout);
+        show_input(self);
     return false;
 }
 
@@ -219,7 +218,7 @@ static status_t run_records(self_t *self, replay_t *replay, const char *path, bo
         snprintf(now, sizeof(now), "record %llu of %s\n", (unsigned long long)self->record.number,
                  actor_name(self));
         if (self->options.print)
-            show_input(self, stdout);
+            show_input(self);
         self->records++;
         if (!replay)
             show_outputs(self);

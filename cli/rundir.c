@@ -11,7 +11,7 @@
 
 #include "runtime/base/random.h"
 
-enum { FILE_BYTES = RUNDIR_PATH_BYTES + 32, DEPLOYMENTS_MAX = 16 };
+enum { FILE_BYTES = RUNDIR_PATH_BYTES + 32, DEPLOYMENTS_MAX = 16, FOLDERS_DEEP = 2 };
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -73,16 +73,38 @@ void rundir_file(const rundir_t *rundir, const char *leaf, char *path)
 
 /* ---- what a run leaves ----------------------------------------------------------------------- */
 
-static void clear_files(const rundir_t *rundir)
+/* Files and folders in `folder`, which stays; not what `kept` names. */
+static void clear_folder(int folder, const char *kept, unsigned depth)
 {
-    DIR *directory = opendir(rundir->path);
+    DIR *directory = fdopendir(folder);
     struct dirent *entry;
 
-    while (directory && (entry = readdir(directory)) != NULL)
-        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "lock") != 0)
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    if (directory)
-        closedir(directory);
+    if (!directory) {
+        close(folder);
+        return;
+    }
+    while ((entry = readdir(directory)) != NULL) {
+        int inner;
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            strcmp(entry->d_name, kept) == 0 || unlinkat(folder, entry->d_name, 0) == 0 ||
+            depth == 0)
+            continue;
+        inner = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (inner < 0)
+            continue;
+        clear_folder(inner, "", depth - 1);
+        unlinkat(folder, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(directory);
+}
+
+static void clear_files(const rundir_t *rundir)
+{
+    int folder = open(rundir->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (folder >= 0)
+        clear_folder(folder, "lock", FOLDERS_DEEP);
 }
 
 static void clear_shared_memory(const rundir_t *rundir)
@@ -153,6 +175,14 @@ status_t rundir_open(const char *name, rundir_t *rundir)
     clear_files(rundir);
     clear_shared_memory(rundir);
     return STATUS_OK;
+}
+
+status_t rundir_journal_make(const rundir_t *rundir)
+{
+    char path[FILE_BYTES];
+
+    rundir_file(rundir, RUNDIR_JOURNAL, path);
+    return make_private(path);
 }
 
 void rundir_remove(rundir_t *rundir)

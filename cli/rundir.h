@@ -6,6 +6,8 @@
  *     log          lines of all processes
  *     gateway-0    the ports that gateway 0 listens on, for clients and for operators, as text
  *     *.ipc        sockets
+ *     journal/     journals of its actors, if the topology asks for them
+ *     incidents/   what is kept of lives that ended badly, unless the topology names another folder
  *
  * Shared memory of a deployment is named "/lockstep-DIGEST:NAME:...", of user and path; no name has a
  * ':', so none begins another's. A directory whose lock nobody holds is what a killed run left;
@@ -21,6 +23,8 @@
 
 enum { RUNDIR_PATH_BYTES = 80, RUNDIR_PREFIX_BYTES = 64 };
 
+#define RUNDIR_JOURNAL "journal"
+
 typedef struct {
     char name[NAME_BYTES_MAX];
     char path[RUNDIR_PATH_BYTES];         /* short: it stands in the names of sockets */
@@ -34,6 +38,9 @@ MUST_USE status_t rundir_name(const char *name, rundir_t *rundir);
 MUST_USE status_t rundir_open(const char *name, rundir_t *rundir);
 /* Removes directory and shared memory, lets the lock go. */
 void rundir_remove(rundir_t *rundir);
+
+/* For journals, in a directory that is held. */
+MUST_USE status_t rundir_journal_make(const rundir_t *rundir);
 
 /* The pid of the supervisor; 0 if nothing runs there. */
 pid_t rundir_holder(const rundir_t *rundir);

@@ -12,13 +12,12 @@
 #include <strings.h>
 #include <time.h>
 
+#include "actors/roster.h"
 #include "cli/command.h"
 #include "cli/rundir.h"
-#include "cli/show.h"
 #include "messages/message.h"
 #include "runtime/figures.h"
-#include "runtime/frame.h"
-#include "runtime/ring.h"
+#include "runtime/show.h"
 
 enum { LOOK_MS = 50 };
 
@@ -49,6 +48,7 @@ typedef struct {
     const options_t *options;
     const rundir_t *rundir;
     const topology_t *topology;
+    roster_t roster;
     source_t sources[ACTORS_MAX];
     line_t *lines;
     uint32_t line_count;
@@ -82,12 +82,12 @@ static bool make_room(tap_t *self)
     return true;
 }
 
-static void add_message(tap_t *self, const ring_record_t *record, const char *from, const char *to,
-                        uint16_t id, const uint8_t *body, size_t size)
+static void add_message(void *context, const show_t *message)
 {
-    const message_row_t *row = id < message_table.count ? &message_table.rows[id] : NULL;
-    const show_t message = {record->us, from, to, id, body, size};
-    line_t line = {.us = record->us, .number = self->line_count};
+    tap_t *self = context;
+    const message_row_t *row =
+        message->id < message_table.count ? &message_table.rows[message->id] : NULL;
+    line_t line = {.us = message->us, .number = self->line_count};
     size_t length = 0;
     FILE *out;
 
@@ -97,7 +97,7 @@ static void add_message(tap_t *self, const ring_record_t *record, const char *fr
     out = open_memstream(&line.text, &length);
     if (!out)
         return;
-    show_message(&message, self->options->reveal, &self->arena, out);
+    show_message(message, &message_table, &self->roster, self->options->reveal, &self->arena, out);
     (void)fclose(out);
     self->lines[self->line_count++] = line;
 }
@@ -120,34 +120,6 @@ static void print_lines(tap_t *self)
         free(self->lines[i].text);
     }
     self->line_count = 0;
-}
-
-/* Only what is received: what is sent is received by somebody else. */
-static void add_record(tap_t *self, const char *actor, const ring_record_t *record)
-{
-    cursor_t cursor = {self->bytes, record->size, 0};
-    frame_header_t header = {0};
-    frame_data_t data = {0};
-
-    trail_reset();
-    if (record->what == RING_PORT_RECEIVED)
-        add_message(self, record, show_name(self->topology, record->peer), actor, record->id,
-                    self->bytes, record->size);
-    if (record->what == RING_PORT_SENT)
-        add_message(self, record, actor, show_name(self->topology, record->peer), record->id,
-                    self->bytes, record->size);
-    if (record->what != RING_RECEIVED || frame_read_header(&cursor, &header) != STATUS_OK ||
-        header.kind != FRAME_DATA || frame_read_data(&cursor, &data) != STATUS_OK)
-        return;
-    for (uint32_t i = 0; i < data.count; i++) {
-        const uint8_t *body = NULL;
-        uint32_t size = 0;
-        uint16_t id = 0;
-
-        if (frame_read_record(&cursor, &id, &body, &size) != STATUS_OK)
-            return; /* cut: it was longer than the ring keeps */
-        add_message(self, record, show_name(self->topology, header.from), actor, id, body, size);
-    }
 }
 
 /* ---- the rings ------------------------------------------------------------------------------- */
@@ -190,7 +162,7 @@ static uint32_t look(tap_t *self)
             continue;
         open++;
         while (!ended && ring_read(source->ring, &source->reader, &record, self->bytes))
-            add_record(self, name, &record);
+            show_record(&record, self->bytes, (actor_id_t)i, add_message, self);
         if (source->reader.missed > source->missed)
             printf("%s: %llu bytes were overwritten before they were read\n", name,
                    (unsigned long long)(source->reader.missed - source->missed));
@@ -297,6 +269,7 @@ int command_tap(int argc, char **argv)
         self->options = &options;
         self->rundir = &rundir;
         self->topology = &deployment->topology;
+        roster_init(&self->roster, self->topology);
         arena_init(&self->arena, malloc(MESSAGE_ARENA_BYTES), MESSAGE_ARENA_BYTES);
     }
     if (self && self->arena.bytes) {

@@ -19,6 +19,7 @@
 #include "cli/http_get.h"
 #include "cli/launch.h"
 #include "runtime/figures.h"
+#include "runtime/journal.h"
 
 enum { POLL_MS = 50, NAMES_MAX = 16, READY_MS = 500, LOG_TAIL_BYTES = 4096 };
 
@@ -28,6 +29,7 @@ typedef struct {
     const char *port; /* NULL: the topology's */
     bool detach;
     bool in_process;
+    bool journal; /* also if the topology asks for none */
 } options_t;
 
 static volatile sig_atomic_t stop_wanted; /* so many times */
@@ -40,11 +42,10 @@ static void on_stop(int number)
 
 static int parse(int argc, char **argv, options_t *options)
 {
-    static const struct option long_options[] = {{"port", required_argument, NULL, 'p'},
-                                                 {"name", required_argument, NULL, 'n'},
-                                                 {"detach", no_argument, NULL, 'd'},
-                                                 {"in-process", no_argument, NULL, 'i'},
-                                                 {NULL, 0, NULL, 0}};
+    static const struct option long_options[] = {
+        {"port", required_argument, NULL, 'p'}, {"name", required_argument, NULL, 'n'},
+        {"detach", no_argument, NULL, 'd'},     {"in-process", no_argument, NULL, 'i'},
+        {"journal", no_argument, NULL, 'j'},    {NULL, 0, NULL, 0}};
     int option;
 
     optind = 1;
@@ -68,6 +69,9 @@ static int parse(int argc, char **argv, options_t *options)
             break;
         case 'i':
             options->in_process = true;
+            break;
+        case 'j':
+            options->journal = true;
             break;
         default:
             return command_usage("up");
@@ -327,8 +331,11 @@ static int start(const options_t *options, deployment_t *deployment)
         fprintf(stderr, "lockstep up: %s\n", trail_text());
         return EXIT_BAD_FILE;
     }
+    if (options->journal && !deployment->topology.journal_bytes)
+        deployment->topology.journal_bytes = JOURNAL_SEGMENT_BYTES;
     if (open_rundir(options, &deployment->topology, &rundir) != STATUS_OK ||
-        rundir_deployment_write(&rundir, deployment) != STATUS_OK) {
+        rundir_deployment_write(&rundir, deployment) != STATUS_OK ||
+        (deployment->topology.journal_bytes && rundir_journal_make(&rundir) != STATUS_OK)) {
         fprintf(stderr, "lockstep up: %s\n", trail_text());
         return EXIT_NO_START;
     }

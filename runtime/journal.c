@@ -18,6 +18,7 @@
 enum {
     RESULT_BYTES_MAX = sizeof(journal_mark_t) + sizeof(journal_result_t) + JOURNAL_ANSWERS_MAX / 8 +
                        JOURNAL_OUTPUTS_MAX * sizeof(journal_output_t),
+    BLOCK_BYTES = 4096,
     RUN_GAP_BYTES = 64 /* zeros that are not worth the end of a run: its head is not smaller */
 };
 
@@ -25,6 +26,12 @@ _Static_assert(sizeof(journal_header_t) % 8 == 0 && sizeof(journal_run_t) % 8 ==
                    sizeof(journal_mark_t) % 8 == 0 && sizeof(journal_input_t) % 8 == 0 &&
                    sizeof(journal_result_t) % 8 == 0 && sizeof(journal_output_t) % 8 == 0,
                "everything in a file begins at a word");
+
+typedef struct {
+    uint8_t *bytes; /* mapped; NULL: there is none */
+    size_t size;
+    uint32_t number;
+} segment_t;
 
 struct journal {
     journal_place_t place;
@@ -34,8 +41,11 @@ struct journal {
     const uint8_t *self;
     uint8_t *scratch; /* of a body; NULL unless withheld */
 
-    uint8_t *bytes; /* the segment, mapped; NULL: the journal has ended */
-    size_t size;
+    segment_t segments[2]; /* even and odd numbers */
+    segment_t *now;        /* NULL: the journal has ended */
+    journal_run_t *runs;   /* of the state at its beginning */
+    uint32_t run_count;
+    uint32_t run_room;
     uint64_t record; /* number of the one in hand */
     bool in_hand;
     journal_result_t result;
@@ -46,18 +56,40 @@ struct journal {
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
+/* Four lanes side by side, since every message goes through here. Each step is a bijection of its
+ * lane, so a change of one word always changes the digest. */
+static uint64_t digest_of(uint64_t seed, const void *bytes, size_t size)
+{
+    const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t lanes[4] = {seed, ~seed, seed + size, size}, digest = 0;
+    const uint8_t *from = bytes;
+
+    for (size_t at = 0; at < size; at += sizeof(lanes)) {
+        uint64_t words[4] = {0};
+
+        memcpy(words, from + at, size - at < sizeof(words) ? size - at : sizeof(words));
+        for (uint32_t i = 0; i < 4; i++) {
+            lanes[i] = (lanes[i] ^ words[i]) * factor;
+            lanes[i] ^= lanes[i] >> 32;
+        }
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        digest = random_mix(digest ^ lanes[i]);
+    return digest;
+}
+
 uint64_t journal_header_check(const journal_header_t *header, const void *parts, size_t size)
 {
     journal_header_t constant = *header;
 
     constant.used = 0;
     constant.check = 0;
-    return random_digest(random_digest(size, &constant, sizeof(constant)), parts, size);
+    return digest_of(digest_of(0, &constant, sizeof(constant)), parts, size);
 }
 
 uint64_t journal_record_check(uint64_t number, const journal_mark_t *mark)
 {
-    return random_digest(random_mix(number) ^ mark->what, mark + 1, mark->bytes - sizeof(*mark));
+    return digest_of(random_mix(number) ^ mark->what, mark + 1, mark->bytes - sizeof(*mark));
 }
 
 uint64_t journal_asked(uint64_t asked, actor_id_t to, uint16_t id, bool answer)
@@ -67,7 +99,7 @@ uint64_t journal_asked(uint64_t asked, actor_id_t to, uint16_t id, bool answer)
 
 uint64_t journal_output_digest(const uint8_t *body, size_t size)
 {
-    return random_digest(random_mix(size), body, size);
+    return digest_of(0, body, size);
 }
 
 uint64_t journal_build(void)
@@ -81,7 +113,7 @@ uint64_t journal_build(void)
         return digest;
     file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     while (file >= 0 && (count = read(file, bytes, sizeof(bytes))) > 0)
-        digest = random_digest(digest, bytes, (size_t)count);
+        digest = digest_of(digest, bytes, (size_t)count);
     if (file >= 0)
         close(file);
     return digest;
@@ -89,7 +121,7 @@ uint64_t journal_build(void)
 
 static uint64_t mix_text(uint64_t digest, const char *text)
 {
-    return random_digest(random_mix(digest), text, strlen(text));
+    return digest_of(digest, text, strlen(text));
 }
 
 static uint64_t mix_record(uint64_t digest, const record_t *record)
@@ -156,7 +188,7 @@ static void segment_path(const journal_t *journal, uint32_t number, char *path)
 
 static journal_header_t *header_of(const journal_t *journal)
 {
-    return (journal_header_t *)(void *)journal->bytes;
+    return (journal_header_t *)(void *)journal->now->bytes;
 }
 
 static void publish(journal_t *journal, uint64_t used)
@@ -169,36 +201,63 @@ static uint64_t used_of(const journal_t *journal)
     return header_of(journal)->used;
 }
 
-/* The next run of bytes that are not zero, from `*at` on. False: there is none. */
+static uint64_t word_at(const journal_t *journal, uint64_t at)
+{
+    uint64_t word = 0, left = journal->head.state_bytes - at;
+
+    memcpy(&word, journal->self + at, left < sizeof(word) ? left : sizeof(word));
+    return word;
+}
+
+static bool is_zero(const uint8_t *block)
+{
+    return block[0] == 0 && memcmp(block, block + 1, BLOCK_BYTES - 1) == 0;
+}
+
+/* The next run of words that are not zero, from `*at` on. False: there is none. Most of a state is
+ * tables that nothing stands in. */
 static bool next_run(const journal_t *journal, uint64_t *at, journal_run_t *run)
 {
-    static const uint8_t zeros[RUN_GAP_BYTES];
-    const uint8_t *self = journal->self;
     uint64_t end = journal->head.state_bytes, last;
 
-    while (*at + RUN_GAP_BYTES <= end && memcmp(self + *at, zeros, RUN_GAP_BYTES) == 0)
-        *at += RUN_GAP_BYTES;
-    while (*at < end && self[*at] == 0)
-        ++*at;
-    if (*at == end)
+    while (*at < end && word_at(journal, *at) == 0) {
+        bool block = *at % BLOCK_BYTES == 0 && *at + BLOCK_BYTES <= end;
+
+        *at += block && is_zero(journal->self + *at) ? BLOCK_BYTES : sizeof(uint64_t);
+    }
+    if (*at >= end)
         return false;
-    run->offset = *at;
-    for (last = *at; *at < end && *at - last <= RUN_GAP_BYTES; ++*at)
-        if (self[*at] != 0)
+    run->offset = last = *at;
+    for (; *at < end && *at - last <= RUN_GAP_BYTES; *at += sizeof(uint64_t))
+        if (word_at(journal, *at) != 0)
             last = *at;
-    run->size = last + 1 - run->offset;
-    *at = last + 1;
+    *at = last + sizeof(uint64_t);
+    run->size = (*at < end ? *at : end) - run->offset;
     return true;
 }
 
-static uint64_t runs_bytes(const journal_t *journal)
+/* Finds what must be kept of the state. */
+static status_t collect_runs(journal_t *journal, uint64_t *bytes)
 {
-    uint64_t at = 0, bytes = 0;
+    uint64_t at = 0;
     journal_run_t run;
 
-    while (!journal->head.withheld && next_run(journal, &at, &run))
-        bytes += sizeof(run) + journal_padded(run.size);
-    return bytes;
+    journal->run_count = 0;
+    *bytes = 0;
+    while (!journal->head.withheld && next_run(journal, &at, &run)) {
+        if (journal->run_count == journal->run_room) {
+            uint32_t room = journal->run_room ? 2 * journal->run_room : 1024;
+            journal_run_t *runs = realloc(journal->runs, room * sizeof(*runs));
+
+            if (!runs)
+                return FAIL(STATUS_NO_MEMORY, "%u runs of a state", room);
+            journal->runs = runs;
+            journal->run_room = room;
+        }
+        journal->runs[journal->run_count++] = run;
+        *bytes += sizeof(run) + journal_padded(run.size);
+    }
+    return STATUS_OK;
 }
 
 static void put(uint8_t **to, const void *bytes, size_t size)
@@ -208,103 +267,117 @@ static void put(uint8_t **to, const void *bytes, size_t size)
     *to += journal_padded(size);
 }
 
-static void write_head(journal_t *journal, uint64_t runs)
+static void write_head(journal_t *journal, uint64_t runs_bytes)
 {
     journal_header_t *header = header_of(journal);
     uint8_t *parts = (uint8_t *)(header + 1), *to = parts;
-    uint64_t at = 0;
-    journal_run_t run;
 
+    publish(journal, 0); /* what stood there before is no journal from here on */
     *header = journal->head;
-    header->runs_bytes = runs;
+    header->number = journal->now->number;
+    header->runs_bytes = runs_bytes;
     header->first = journal->record;
     put(&to, journal->birth->topology, header->topology_bytes);
     put(&to, journal->birth->setup, header->setup_bytes);
-    while (runs > 0 && next_run(journal, &at, &run)) {
-        put(&to, &run, sizeof(run));
-        put(&to, journal->self + run.offset, run.size);
+    for (uint32_t i = 0; i < journal->run_count; i++) {
+        put(&to, &journal->runs[i], sizeof(*journal->runs));
+        put(&to, journal->self + journal->runs[i].offset, journal->runs[i].size);
     }
     header->check = journal_header_check(header, parts, (size_t)(to - parts));
-    publish(journal, (uint64_t)(to - journal->bytes));
+    publish(journal, (uint64_t)(to - journal->now->bytes));
 }
 
-static status_t create(const char *path, size_t size, uint8_t **bytes)
+static status_t create(const char *path, segment_t *segment)
 {
     int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), error;
     void *memory = MAP_FAILED;
 
     if (file < 0)
         return FAIL(STATUS_IO, "cannot create %s: %s", path, strerror(errno));
-    error = posix_fallocate(file, 0, (off_t)size);
+    error = posix_fallocate(file, 0, (off_t)segment->size);
     if (error == 0) {
-        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        memory = mmap(NULL, segment->size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         error = errno;
     }
     close(file);
     if (memory == MAP_FAILED) {
         unlink(path);
-        return FAIL(STATUS_IO, "%s of %zu bytes: %s", path, size, strerror(error));
+        return FAIL(STATUS_IO, "%s of %zu bytes: %s", path, segment->size, strerror(error));
     }
-    *bytes = memory;
+    segment->bytes = memory;
     return STATUS_OK;
 }
 
-/* The file ends with its last record. */
-static void end_segment(journal_t *journal)
+/* Its file stays, or goes. */
+static void drop_segment(const journal_t *journal, segment_t *segment, bool keep)
 {
     char path[JOURNAL_PATH_BYTES];
     uint64_t used;
 
-    if (!journal->bytes)
+    if (!segment->bytes)
         return;
-    used = used_of(journal);
-    munmap(journal->bytes, journal->size);
-    journal->bytes = NULL;
-    segment_path(journal, journal->head.number, path);
-    if (truncate(path, (off_t)used) != 0)
+    used = ((const journal_header_t *)(const void *)segment->bytes)->used;
+    munmap(segment->bytes, segment->size);
+    segment->bytes = NULL;
+    segment_path(journal, segment->number, path);
+    if (!keep)
+        (void)unlink(path);
+    else if (truncate(path, (off_t)used) != 0)
         LOG(WARN, "JOURNAL-LONG file=%s used=%llu: %s", path, (unsigned long long)used,
             strerror(errno));
 }
 
-/* Begins segment `head.number` with the state as it is. `input` is the size of a record that must
- * fit. */
-static status_t begin_segment(journal_t *journal, size_t input)
+/* Begins segment `number` in the place of the one before the last, with the state as it is: its file
+ * and memory are taken over if they are large enough, which saves the system making new ones. A
+ * segment has at least as much room for records as its state takes, so that a large state is not
+ * written more often than it is worth. `input` is the size of a record that must fit. */
+static status_t begin_segment(journal_t *journal, uint32_t number, size_t input)
 {
-    journal_header_t *head = &journal->head;
-    char path[JOURNAL_PATH_BYTES];
-    uint64_t runs = runs_bytes(journal);
-    size_t size = sizeof(*head) + journal_padded(head->topology_bytes) +
-                  journal_padded(head->setup_bytes) + runs + input + RESULT_BYTES_MAX +
-                  journal->place.segment_bytes;
+    const journal_header_t *head = &journal->head;
+    segment_t *segment = &journal->segments[number % 2];
+    char from[JOURNAL_PATH_BYTES], path[JOURNAL_PATH_BYTES];
+    uint64_t runs_bytes = 0;
+    size_t size, room = journal->place.segment_bytes;
 
-    segment_path(journal, head->number, path);
-    TRY(create(path, size, &journal->bytes));
-    journal->size = size;
-    write_head(journal, runs);
+    TRY(collect_runs(journal, &runs_bytes));
+    room = room < runs_bytes ? runs_bytes : room;
+    size = sizeof(*head) + journal_padded(head->topology_bytes) +
+           journal_padded(head->setup_bytes) + runs_bytes + input + RESULT_BYTES_MAX + room;
+    segment_path(journal, number, path);
+    segment_path(journal, segment->number, from);
+    if (segment->bytes && (segment->size < size || rename(from, path) != 0))
+        drop_segment(journal, segment, false);
+    segment->number = number;
+    if (!segment->bytes) {
+        segment->size = size;
+        TRY(create(path, segment));
+    }
+    journal->now = segment;
+    write_head(journal, runs_bytes);
     return STATUS_OK;
+}
+
+static void end_journal(journal_t *journal)
+{
+    for (uint32_t i = 0; i < COUNT_OF(journal->segments); i++)
+        drop_segment(journal, &journal->segments[i], true);
+    journal->now = NULL;
 }
 
 static void next_segment(journal_t *journal, size_t input)
 {
-    char path[JOURNAL_PATH_BYTES];
-    status_t status;
-
-    end_segment(journal);
-    if (journal->head.number++ > 0) {
-        segment_path(journal, journal->head.number - 2, path);
-        (void)unlink(path);
-    }
-    status = begin_segment(journal, input);
-    if (status != STATUS_OK)
-        LOG(ERROR, "JOURNAL-ENDS actor=%s record=%llu: %s", journal->head.name,
-            (unsigned long long)journal->record, trail_text());
+    if (begin_segment(journal, journal->now->number + 1, input) == STATUS_OK)
+        return;
+    LOG(ERROR, "JOURNAL-ENDS actor=%s record=%llu: %s", journal->head.name,
+        (unsigned long long)journal->record, trail_text());
+    end_journal(journal);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
 
 static journal_mark_t *mark_at_end(const journal_t *journal)
 {
-    return (journal_mark_t *)(void *)(journal->bytes + used_of(journal));
+    return (journal_mark_t *)(void *)(journal->now->bytes + used_of(journal));
 }
 
 static void commit(journal_t *journal, journal_what_t what, const uint8_t *end)
@@ -314,7 +387,7 @@ static void commit(journal_t *journal, journal_what_t what, const uint8_t *end)
     mark->what = what;
     mark->bytes = (uint32_t)(end - (const uint8_t *)mark);
     mark->check = journal_record_check(journal->record, mark);
-    publish(journal, (uint64_t)(end - journal->bytes));
+    publish(journal, (uint64_t)(end - journal->now->bytes));
 }
 
 /* What may be kept of a body without its token ids. One that cannot be read has none that can be
@@ -337,12 +410,12 @@ void journal_input(journal_t *journal, journal_what_t what, const journal_input_
     size_t bytes = sizeof(journal_mark_t) + sizeof(*input) + journal_padded(input->size);
     uint8_t *to;
 
-    if (!journal || !journal->bytes)
+    if (!journal || !journal->now)
         return;
     ASSERT(!journal->in_hand);
-    if (used_of(journal) + bytes + RESULT_BYTES_MAX > journal->size)
+    if (used_of(journal) + bytes + RESULT_BYTES_MAX > journal->now->size)
         next_segment(journal, bytes);
-    if (!journal->bytes)
+    if (!journal->now)
         return;
     journal->in_hand = true;
     journal->result = (journal_result_t){0};
@@ -446,7 +519,7 @@ static status_t open_parts(journal_t *journal, const actor_type_t *type, const c
         if (!journal->scratch)
             return FAIL(STATUS_NO_MEMORY, "a message without its token ids");
     }
-    return begin_segment(journal, 0);
+    return begin_segment(journal, 0, 0);
 }
 
 status_t journal_open(const journal_place_t *place, const message_table_t *table,
@@ -476,7 +549,22 @@ void journal_close(journal_t *journal)
 {
     if (!journal)
         return;
-    end_segment(journal);
+    end_journal(journal);
+    free(journal->runs);
     free(journal->scratch);
     free(journal);
+}
+
+void journal_trim(const char *path)
+{
+    journal_header_t header;
+    int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+    if (file < 0)
+        return;
+    if (pread(file, &header, sizeof(header), 0) == (ssize_t)sizeof(header) &&
+        header.magic == JOURNAL_MAGIC && header.used >= sizeof(header) &&
+        ftruncate(file, (off_t)header.used) != 0)
+        LOG(WARN, "JOURNAL-LONG file=%s: %s", path, strerror(errno));
+    close(file);
 }

@@ -9,8 +9,8 @@
  *
  * Records go into a file that is mapped, so they outlive a process that is killed in the middle of
  * the next one. A file is a segment: header, facts of birth, state, records. When one is full the
- * next begins with the state as it is then, and the one before the last is removed: two at most are
- * there, and the last segment's worth of records is always whole. The input stands in the file
+ * next begins with the state as it is then, in the place of the one before the last: two are there,
+ * and the last segment's worth of records is always whole. The input stands in the file
  * before its handler runs, so the message that killed an actor is the last one there.
  *
  * Token ids are somebody's text. Unless they are allowed, a kind of actor that is sent any keeps no
@@ -136,6 +136,9 @@ MUST_USE status_t journal_open(const journal_place_t *place, const message_table
                                journal_t **journal);
 /* The file ends with its last record. */
 void journal_close(journal_t *journal);
+
+/* Cuts a file that a killed process left behind its last record. */
+void journal_trim(const char *path);
 
 /* In this order, for each piece of work; a NULL journal is a no-op, so callers need not look. A
  * JOURNAL_PLAN has no body: only the planner runs. */

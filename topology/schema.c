@@ -18,6 +18,8 @@ static const char *const cache_words[] = {"fp8", "bf16", "float32", NULL};
 static const char *const index_words[] = {"fp4", "fp8", "bf16", "float32", "auto", NULL};
 static const char *const verify_words[] = {"off", "sample", "always", NULL};
 
+static const char *const token_words[] = {"withheld", "kept", NULL};
+
 static const schema_key_t host_keys[] = {
     {.name = "name",
      .type = SCHEMA_NAME,
@@ -116,6 +118,36 @@ static const schema_key_t limit_keys[] = {
 };
 static const schema_section_t limit_section = {
     .name = "limits", .meaning = "Bounds of the whole deployment.", SECTION(limit_keys)};
+
+static const schema_key_t journal_keys[] = {
+    {.name = "segment",
+     .type = SCHEMA_BYTES,
+     AT(topology_t, journal_bytes),
+     .min = 1 << 16,
+     .max = 1 << 30,
+     .zero = "none",
+     .standard = "none",
+     .meaning = "records in one file of an actor's journal; the last two files are kept; none: no "
+                "journals"},
+    {.name = "tokens",
+     .type = SCHEMA_CHOICE,
+     AT(topology_t, journal_tokens),
+     .choices = token_words,
+     .standard = "withheld",
+     .meaning =
+         "token ids of prompts and answers; without them journals of actors that see any can "
+         "be read, not run again"},
+    {.name = "incidents",
+     .type = SCHEMA_TEXT,
+     AT(topology_t, incidents),
+     .standard = "incidents",
+     .meaning = "folder for what is kept of lives that ended badly: last frames and journals; a "
+                "relative one lies in the directory of the run, which `down` clears"},
+};
+static const schema_section_t journal_section = {
+    .name = "journal",
+    .meaning = "What is kept of actors, for `lockstep replay` (docs/replay.md).",
+    SECTION(journal_keys)};
 
 static const schema_key_t gateway_keys[] = {
     {.name = "host",
@@ -294,6 +326,7 @@ static const schema_key_t root_keys[] = {
      .section = &host_section},
     {.name = "cache", .type = SCHEMA_MAP, .section = &cache_section},
     {.name = "limits", .type = SCHEMA_MAP, .section = &limit_section},
+    {.name = "journal", .type = SCHEMA_MAP, .section = &journal_section},
     {.name = "gateway",
      .type = SCHEMA_LIST,
      ENTRIES(gateways, gateway_count, INSTANCES_MAX),
@@ -319,7 +352,8 @@ const schema_section_t schema_root = {
     .name = "", .meaning = "The file itself.", SECTION(root_keys)};
 
 const schema_section_t *const schema_sections[] = {
-    &schema_root,       &host_section,    &cache_section,   &limit_section,  &gateway_section,
-    &scheduler_section, &monitor_section, &prefill_section, &decode_section, &transfer_section,
+    &schema_root,     &host_section,    &cache_section,     &limit_section,
+    &journal_section, &gateway_section, &scheduler_section, &monitor_section,
+    &prefill_section, &decode_section,  &transfer_section,
 };
 const size_t schema_section_count = COUNT_OF(schema_sections);

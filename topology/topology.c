@@ -203,7 +203,8 @@ status_t topology_check(const topology_t *topology)
         if (!is_actor(t, &t->actors[i]))
             return FAIL(STATUS_CORRUPT, "a topology whose actor %u is none", i);
     if (!ends(t->name, sizeof(t->name)) || !ends(t->model_path, sizeof(t->model_path)) ||
-        !ends(t->served_name, sizeof(t->served_name)))
+        !ends(t->served_name, sizeof(t->served_name)) ||
+        !ends(t->incidents, sizeof(t->incidents)))
         return FAIL(STATUS_CORRUPT, "a topology with a name that does not end");
     return STATUS_OK;
 }

@@ -49,6 +49,8 @@ typedef enum {
     TOPOLOGY_VERIFY_ALWAYS
 } topology_verify_t;
 
+typedef enum { TOPOLOGY_TOKENS_WITHHELD, TOPOLOGY_TOKENS_KEPT } topology_tokens_t;
+
 /* Who chose the devices of a group. No part of the version. */
 typedef enum {
     TOPOLOGY_PLACED,         /* host and devices are ours */
@@ -129,6 +131,9 @@ typedef struct topology {
     uint32_t context_tokens; /* prompt and answer of one request together */
     uint64_t request_timeout_ms; /* 0: none */
     uint64_t drain_timeout_ms;
+    uint64_t journal_bytes;  /* of records in one segment; 0: no journals */
+    uint16_t journal_tokens; /* topology_tokens_t */
+    char incidents[PATH_BYTES_MAX]; /* folder; a relative one lies in the directory of the run */
 
     uint16_t host_count;
     uint16_t gateway_count;

@@ -14,6 +14,8 @@
 
 enum { WATCH_SECONDS = 1 };
 
+#define LATER_SECONDS 0.2
+
 typedef struct children children_t;
 
 typedef struct {
@@ -25,13 +27,16 @@ typedef struct {
     incarnation_t incarnation;
     const figures_t *figures; /* once it shows them */
     uint64_t progress;
-    uint32_t still; /* watches since it moved */
+    uint32_t still;      /* watches since it moved */
+    bool asked;          /* it was asked to end */
+    incident_t incident; /* of its last life */
 } child_t;
 
 struct children {
     process_t *process;
     const children_setup_t *setup;
     ev_timer watch;
+    ev_timer later; /* incidents are to be written */
     child_t children[ACTORS_MAX];
 };
 
@@ -50,6 +55,28 @@ static uint8_t cause_of(const siginfo_t *info)
     default:
         return EXIT_CRASHED;
     }
+}
+
+/* A life that nobody asked to end, and that says it failed or says nothing. */
+static void keep_incident(children_t *self, child_t *child, uint8_t cause)
+{
+    if (cause == EXIT_CLEAN || child->asked) {
+        incident_none(&self->setup->incidents, child->actor, child->incarnation);
+        return;
+    }
+    incident_begin(&self->setup->incidents, child->actor, child->incarnation, &child->incident);
+    ev_timer_again(process_loop(self->process), &self->later);
+}
+
+/* When those who wait for the next life have been told. */
+static void on_later(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+    children_t *self = watcher->data;
+
+    (void)events;
+    ev_timer_stop(loop, watcher);
+    for (uint32_t i = 0; i < ACTORS_MAX; i++)
+        incident_end(&self->setup->incidents, &self->children[i].incident);
 }
 
 static void child_forget(children_t *self, child_t *child)
@@ -89,6 +116,7 @@ static void on_child_exit(struct ev_loop *loop, ev_io *watcher, int events)
         child->owner->setup->sweep(child->owner->setup->shm_prefix, child->actor,
                                    child->incarnation);
     child_forget(child->owner, child);
+    keep_incident(child->owner, child, cause_of(&info));
     post_reaped(child->owner, child, cause_of(&info), (uint32_t)info.si_status);
 }
 
@@ -139,6 +167,7 @@ static void spawn(children_t *self, const message_spawn_t *m)
     child->pid = pid;
     child->progress = 0;
     child->still = 0;
+    child->asked = false;
     ev_io_init(&child->exit, on_child_exit, child->descriptor, EV_READ);
     child->exit.data = child;
     ev_io_start(process_loop(self->process), &child->exit);
@@ -146,14 +175,16 @@ static void spawn(children_t *self, const message_spawn_t *m)
 
 static void signal_child(children_t *self, const message_signal_t *m)
 {
-    const child_t *child = &self->children[m->actor];
+    child_t *child = &self->children[m->actor];
 
     if (child->pid == 0 && m->incarnation == 0) {
         process_stop(self->process); /* the supervisor's own end */
         return;
     }
-    if (child->pid > 0 && child->incarnation == m->incarnation)
-        pidfd_send_signal(child->descriptor, m->hard ? SIGKILL : SIGTERM, NULL, 0);
+    if (child->pid == 0 || child->incarnation != m->incarnation)
+        return;
+    child->asked = child->asked || !m->hard;
+    pidfd_send_signal(child->descriptor, m->hard ? SIGKILL : SIGTERM, NULL, 0);
 }
 
 /* ---- progress -------------------------------------------------------------------------------- */
@@ -204,7 +235,8 @@ static status_t port_open(process_t *process, const void *setup, void **out)
     self->process = process;
     self->setup = setup;
     ev_timer_init(&self->watch, on_watch, WATCH_SECONDS, WATCH_SECONDS);
-    self->watch.data = self;
+    ev_timer_init(&self->later, on_later, 0, LATER_SECONDS);
+    self->watch.data = self->later.data = self;
     ev_timer_start(process_loop(process), &self->watch);
     *out = self;
     return STATUS_OK;
@@ -226,6 +258,7 @@ static void port_close(void *context)
     children_t *self = context;
 
     ev_timer_stop(process_loop(self->process), &self->watch);
+    on_later(process_loop(self->process), &self->later, 0);
     for (uint32_t i = 0; i < ACTORS_MAX; i++) {
         child_t *child = &self->children[i];
 

@@ -7,6 +7,7 @@
 #ifndef ACTORS_SUPERVISOR_CHILDREN_H
 #define ACTORS_SUPERVISOR_CHILDREN_H
 
+#include "actors/supervisor/incident.h"
 #include "runtime/process.h"
 
 typedef struct {
@@ -16,6 +17,7 @@ typedef struct {
     const roster_t *roster;
     /* Removes what a life that was killed could not remove itself; NULL: nothing. */
     void (*sweep)(const char *shm_prefix, actor_id_t actor, incarnation_t incarnation);
+    incident_place_t incidents;
 } children_setup_t;
 
 extern const port_type_t children_port;

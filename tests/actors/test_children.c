@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,6 +96,36 @@ static void sweep(const char *shm_prefix, actor_id_t actor, incarnation_t incarn
     swept |= BIT(actor);
 }
 
+static void write_script(const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fputs(script, file) >= 0, 1);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+/* Removes all, empty as they are here; returns how many there were. */
+static uint32_t take_incidents(const char *folder)
+{
+    DIR *directory = opendir(folder);
+    struct dirent *entry;
+    uint32_t count = 0;
+
+    while (directory && (entry = readdir(directory)) != NULL)
+        if (entry->d_name[0] != '.') {
+            assert_non_null(strstr(entry->d_name, "-decode."));
+            assert_null(strstr(entry->d_name, "-decode.1-"));
+            assert_int_equal(unlinkat(dirfd(directory), entry->d_name, AT_REMOVEDIR), 0);
+            count++;
+        }
+    if (directory)
+        closedir(directory);
+    assert_int_equal(rmdir(folder), 0);
+    return count;
+}
+
 static void test_every_way_to_end_is_reported_with_its_cause(void **state)
 {
     static const char *const names[] = {"running", "all reaped"};
@@ -109,7 +141,13 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     static roster_t roster = {.count = PLACES};
     static endpoints_t endpoints;
     char prefix[64], executable[64], directory[] = "/tmp/lockstep-test-XXXXXX";
-    children_setup_t setup = {executable, directory, prefix, &roster, sweep};
+    char incidents[64];
+    children_setup_t setup = {executable,
+                              directory,
+                              prefix,
+                              &roster,
+                              sweep,
+                              {incidents, directory, prefix, &roster, &message_table}};
     process_config_t config = {.type = &type,
                                .birth = {.id = 0, .incarnation = 1},
                                .table = &message_table,
@@ -119,7 +157,6 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
                                .port_count = 1,
                                .end_states = BIT(ALL_REAPED)};
     figures_t *figures = NULL;
-    FILE *file;
     process_t *process = NULL;
     const starter_t *self;
 
@@ -133,11 +170,8 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     }
     assert_non_null(mkdtemp(directory));
     (void)snprintf(executable, sizeof(executable), "%s/lockstep", directory);
-    file = fopen(executable, "w");
-    assert_non_null(file);
-    assert_int_equal(fputs(script, file) >= 0, 1);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(executable, 0700), 0);
+    write_script(executable);
+    (void)snprintf(incidents, sizeof(incidents), "%s/incidents", directory);
     /* The figures of one that runs and does nothing. */
     assert_int_equal(figures_create(prefix, roster.actors[ENDS_STALLED].name, &figures), STATUS_OK);
     figures_init(figures, ENDS_STALLED, 1, roster.actors[ENDS_STALLED].name);
@@ -157,6 +191,8 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     process_close(process);
     figures_close(figures);
     assert_int_equal(unlink(executable), 0);
+    /* All but the one that ended well. */
+    assert_int_equal(take_incidents(incidents), PLACES - 2);
     assert_int_equal(rmdir(directory), 0);
 }
 

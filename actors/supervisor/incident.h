@@ -1,0 +1,43 @@
+/* incident.h - what is kept of a life that ended badly: its last frames as text, and its journals.
+ *
+ * Each incident is a folder of its own, "000007-decode.0-3": a number, the actor, its life. Inside
+ * are `frames`, one message a line as `lockstep tap` shows them, without token ids, and the
+ * journals of that life for `lockstep replay`. The last INCIDENTS_MAX are kept. Journals of lives
+ * that ended well go, so that files of ended lives are bounded too.
+ *
+ * incident_begin is quick, since a restart waits for it: it moves files and holds the dead
+ * process's ring. Making lines of that is left to incident_end.
+ */
+#ifndef ACTORS_SUPERVISOR_INCIDENT_H
+#define ACTORS_SUPERVISOR_INCIDENT_H
+
+#include "runtime/ring.h"
+#include "runtime/roster.h"
+
+enum { INCIDENTS_MAX = 16, INCIDENT_PATH_BYTES = 1280 };
+
+typedef struct {
+    const char *folder;   /* of all incidents; made when the first comes; NULL: none are kept */
+    const char *journals; /* where actors keep theirs */
+    const char *shm_prefix;
+    const roster_t *roster;
+    const message_table_t *table;
+} incident_place_t;
+
+/* Zeroed: none is open. */
+typedef struct {
+    actor_id_t actor;
+    ring_t *ring;
+    char path[INCIDENT_PATH_BYTES];
+} incident_t;
+
+/* Of a process that is gone, before the next life of its actor begins. What cannot be kept is
+ * logged and left out. */
+void incident_begin(const incident_place_t *place, actor_id_t actor, incarnation_t life,
+                    incident_t *incident);
+/* Writes its frames, logs where it is. Nothing if none is open. */
+void incident_end(const incident_place_t *place, incident_t *incident);
+/* A life that ended well: its journals go. */
+void incident_none(const incident_place_t *place, actor_id_t actor, incarnation_t life);
+
+#endif
