@@ -432,8 +432,7 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
         kept[i].sample = items[i].sample;
         kept[i].tail = items[i].tail;
     }
-    for (uint32_t i = 0; i < group->rank_count; i++)
-        outbox_push(outbox, rank_id(group, i), MESSAGE_step, &step);
+    outbox_push_all(outbox, rank_id(group, 0), group->rank_count, MESSAGE_step, &step);
     if (group->in_flight == 0)
         group->since_ms = group->now_ms;
     group->steps[step.seq % STEPS_IN_FLIGHT_MAX] = (group_step_t){

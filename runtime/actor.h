@@ -103,6 +103,9 @@ typedef struct {
  * message's class allows it here (REQUEST and STATE: only inside `plan`, and outbox_may_send was
  * true) and that the table lets this kind send it to that kind. */
 void outbox_push(outbox_t *outbox, actor_id_t to, uint16_t id, const void *body);
+/* The same to `count` actors whose ids follow each other; encoded once for all. */
+void outbox_push_all(outbox_t *outbox, actor_id_t first, uint32_t count, uint16_t id,
+                     const void *body);
 
 /* REQUEST: outbox_is_up, and of the credit that the receiver gave (messages and bytes) some is
  * left. STATE: outbox_is_up, and no message of this type is unacknowledged there. Always true for

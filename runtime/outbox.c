@@ -25,30 +25,45 @@ static bool is_paced(const message_row_t *row)
     return row->class == MESSAGE_REQUEST || row->class == MESSAGE_STATE;
 }
 
-void outbox_push(outbox_t *outbox, actor_id_t to, uint16_t id, const void *body)
+static void check_push(const outbox_t *outbox, const message_row_t *row, actor_id_t to)
 {
-    const message_row_t *row = row_of(outbox, id);
     actor_kind_t self_kind = roster_kind(outbox->roster, outbox->self);
     actor_kind_t to_kind = roster_kind(outbox->roster, to);
-    size_t used = 0;
-    status_t status;
 
     ASSERT(row->from & BIT(self_kind));
     ASSERT(to_kind < ACTOR_KIND_COUNT);
     ASSERT(row->to & BIT(to_kind));
-    if (to_kind != ACTOR_PORT) {
-        ASSERT(row->class != MESSAGE_LOCAL);
-        if (is_paced(row)) {
-            ASSERT(outbox->planning);
-            ASSERT(outbox->sink.may_send(outbox->sink.context, to, row));
-        }
+    if (to_kind == ACTOR_PORT)
+        return;
+    ASSERT(row->class != MESSAGE_LOCAL);
+    if (is_paced(row)) {
+        ASSERT(outbox->planning);
+        ASSERT(outbox->sink.may_send(outbox->sink.context, to, row));
     }
-    status = codec_encode(row, body, outbox->scratch, outbox->scratch_bytes, &used);
+}
+
+void outbox_push_all(outbox_t *outbox, actor_id_t first, uint32_t count, uint16_t id,
+                     const void *body)
+{
+    const message_row_t *row = row_of(outbox, id);
+    size_t used = 0;
+    status_t status = codec_encode(row, body, outbox->scratch, outbox->scratch_bytes, &used);
+
     ASSERT(status == STATUS_OK);
-    outbox->sink.put(outbox->sink.context, to, row, outbox->scratch, used);
-    if (outbox->sink.pushed)
-        outbox->sink.pushed(outbox->sink.context, to, id, body);
-    outbox->pushed++;
+    for (uint32_t i = 0; i < count; i++) {
+        actor_id_t to = (actor_id_t)(first + i);
+
+        check_push(outbox, row, to);
+        outbox->sink.put(outbox->sink.context, to, row, outbox->scratch, used);
+        if (outbox->sink.pushed)
+            outbox->sink.pushed(outbox->sink.context, to, id, body);
+        outbox->pushed++;
+    }
+}
+
+void outbox_push(outbox_t *outbox, actor_id_t to, uint16_t id, const void *body)
+{
+    outbox_push_all(outbox, to, 1, id, body);
 }
 
 bool outbox_may_send(const outbox_t *outbox, actor_id_t to, uint16_t id)

@@ -69,6 +69,13 @@ static void take_leases(decode_t *self, attempt_t *attempt, uint32_t pages)
     self->counts.pages_held += pages;
 }
 
+void decode_become(decode_t *self, attempt_t *attempt, uint8_t state)
+{
+    self->in_state[attempt->state]--;
+    self->in_state[state]++;
+    attempt->state = state;
+}
+
 attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t prefill)
 {
     attempt_t *attempt = &attempts_of(self)[free_list_next(&self->free)];
@@ -103,6 +110,8 @@ attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t pr
     self->words_reserved += attempt->words;
     map_put(AT(self, map_t, map_offset), m->request, m->attempt, index_of(self, attempt));
     request_list_insert(&self->live, attempts_of(self), index_of(self, attempt));
+    self->in_state[OPENING]++;
+    self->opens_due++;
     self->counts.opened++;
     self->counts.live++;
     return attempt;
@@ -149,7 +158,8 @@ void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const c
     push_end(self, attempt, reason, detail, outbox);
     if (reason == END_RETRACTED)
         self->counts.retracted++;
-    attempt->state = ENDING;
+    decode_become(self, attempt, ENDING);
+    self->opens_due -= attempt->open_due;
     attempt->open_due = false;
     if (!is_final(reason) || reason == END_ABORTED)
         attempt->gateway_gone = true; /* these tokens will be made again, or nobody wants them */
@@ -181,6 +191,7 @@ static void forget(decode_t *self, attempt_t *attempt)
     chain_clear(store_of(self), &attempt->penalty);
     chain_clear(store_of(self), &attempt->tokens);
     self->words_reserved -= attempt->words;
+    self->in_state[attempt->state]--;
     attempt->state = NONE;
     attempt->link.next = free_list_give(&self->free, index_of(self, attempt));
     self->counts.live--;
@@ -252,6 +263,7 @@ void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token
     }
     chain_append(store_of(self), &attempt->tokens, words, attempt->token_words);
     attempt->known++;
+    self->tokens_new |= UINT64_C(1) << (attempt->gateway - self->gateway_first);
     if (request_ends(&attempt->parameters, self->end_tokens, self->end_token_count, token->token))
         decode_end(self, attempt, END_STOP, "", outbox);
     else if (attempt->known >= attempt->parameters.limits.output_tokens_max)

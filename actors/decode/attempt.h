@@ -117,6 +117,11 @@ typedef struct {
     fence_t fences[INSTANCES_MAX];        /* by transfer */
     source_t sources[INSTANCES_MAX];
     decode_counts_t counts;
+    /* So that a message that changes little costs the planner little, however many attempts live: */
+    uint32_t in_state[ATTEMPT_STATES]; /* attempts */
+    uint32_t opens_due;
+    uint64_t tokens_new; /* gateways, as bits: some token may wait to be sent there */
+    uint64_t tokens_out; /* a TOKENS is not acknowledged yet */
     uint64_t words_max;
     uint64_t words_reserved;
     request_list_t live;
@@ -171,6 +176,7 @@ static inline page_t *pages_of(decode_t *self, const attempt_t *attempt)
 attempt_t *decode_find(decode_t *self, uint64_t request, uint32_t number);
 /* Why it cannot be taken now (BUSY), or NULL. */
 const char *decode_obstacle(decode_t *self, const message_reserve_t *m, const source_t *source);
+void decode_become(decode_t *self, attempt_t *attempt, uint8_t state);
 /* With all leases; decode_obstacle must be NULL. */
 attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t prefill);
 /* Says END, aborts at X, becomes ENDING, and goes if nothing is left. The attempt may be gone after. */

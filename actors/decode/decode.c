@@ -247,6 +247,8 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
 
     if (!source)
         return FAIL(STATUS_UNEXPECTED, "RESERVE from %u, no prefill leader", envelope->from);
+    if (m->gateway < self->gateway_first || m->gateway >= self->gateway_first + self->gateway_count)
+        return FAIL(STATUS_UNEXPECTED, "RESERVE for actor %u, no gateway", m->gateway);
     if (refusal) {
         push_refusal(self, m, envelope->from, END_REFUSED, refusal, outbox);
         return STATUS_OK;
@@ -290,7 +292,7 @@ static status_t on_opened(void *arg, const envelope_t *envelope, outbox_t *outbo
 
     if (envelope->from != attempt->transfer)
         return FAIL(STATUS_UNEXPECTED, "OPENED from %u", envelope->from);
-    attempt->state = LANDING;
+    decode_become(self, attempt, LANDING);
     if (outbox_is_up(outbox, attempt->prefill))
         outbox_push(outbox, attempt->prefill, MESSAGE_reserved, &reserved);
     return STATUS_OK;
@@ -307,7 +309,7 @@ static void start_running(decode_t *self, attempt_t *attempt, uint32_t first_tok
         attempt->known = 1;
     }
     attempt->planned = attempt->first = attempt->sent = attempt->acked = attempt->known;
-    attempt->state = RUNNING;
+    decode_become(self, attempt, RUNNING);
     attempt->handed = true;
     attempt->opener_gone = attempt->gateway_gone;
     if (outbox_is_up(outbox, attempt->prefill))
@@ -624,7 +626,7 @@ static void check(const void *arg)
     const decode_t *self = arg;
     const attempt_t *all = AT_CONST(self, attempt_t, attempts_offset);
     const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
-    uint32_t pages = 0;
+    uint32_t pages = 0, opens_due = 0, in_state[ATTEMPT_STATES] = {0};
     uint64_t words = 0;
 
     group_check(AT_CONST(self, group_t, group_offset));
@@ -632,6 +634,8 @@ static void check(const void *arg)
     for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
         check_attempt(self, &all[i], i);
         words += all[i].words;
+        opens_due += all[i].open_due;
+        in_state[all[i].state]++;
         pages += all[i].holds ? all[i].page_count : 0;
     }
     request_list_check(&self->live, all);
@@ -639,6 +643,8 @@ static void check(const void *arg)
     ASSERT(pages == self->counts.pages_held);
     ASSERT(pages == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
     ASSERT(words == self->words_reserved);
+    ASSERT(opens_due == self->opens_due);
+    ASSERT(memcmp(in_state, self->in_state, sizeof(in_state)) == 0);
     ASSERT(AT_CONST(self, map_t, map_offset)->count == self->live.count);
 }
 

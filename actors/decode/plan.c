@@ -250,26 +250,41 @@ static void clear_views(decode_t *self, record_tokens_item_t *items, uint32_t co
         memset(items, 0, count * sizeof(*items));
 }
 
-static void plan_tokens(decode_t *self, outbox_t *outbox)
+/* A TOKENS that may be sent again has been acknowledged, or went with that life of the gateway. */
+static void acknowledge_all(decode_t *self, actor_id_t gateway, outbox_t *outbox)
 {
     attempt_t *all = attempts_of(self);
-    record_tokens_item_t *items = AT(self, record_tokens_item_t, items_offset);
 
+    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+        next = all[i].link.next;
+        if (all[i].gateway == gateway && all[i].sent > all[i].acked)
+            acknowledge(self, &all[i], outbox);
+    }
+}
+
+static void plan_tokens(decode_t *self, outbox_t *outbox)
+{
+    record_tokens_item_t *items = AT(self, record_tokens_item_t, items_offset);
+    message_tokens_t message = {0};
+
+    message.items.data = items;
     for (uint32_t g = 0; g < self->gateway_count; g++) {
         actor_id_t gateway = (actor_id_t)(self->gateway_first + g);
-        message_tokens_t message = {0};
+        uint64_t bit = UINT64_C(1) << g;
 
-        if (!outbox_may_send(outbox, gateway, MESSAGE_tokens))
+        if (!((self->tokens_new | self->tokens_out) & bit) ||
+            !outbox_may_send(outbox, gateway, MESSAGE_tokens))
             continue;
-        for (uint32_t i = self->live.first, next; i != NIL; i = next) {
-            next = all[i].link.next;
-            if (all[i].gateway == gateway && all[i].sent > all[i].acked)
-                acknowledge(self, &all[i], outbox);
-        }
-        message.items.data = items;
+        if (self->tokens_out & bit)
+            acknowledge_all(self, gateway, outbox);
         message.items.count = collect_tokens(self, gateway);
-        if (message.items.count > 0)
+        if (message.items.count > 0) {
             outbox_push(outbox, gateway, MESSAGE_tokens, &message);
+            self->tokens_out |= bit;
+        } else { /* only now is it certain that nothing is left */
+            self->tokens_out &= ~bit;
+            self->tokens_new &= ~bit;
+        }
         clear_views(self, items, message.items.count); /* a state holds no pointers */
     }
 }
@@ -296,6 +311,7 @@ static void push_open(decode_t *self, attempt_t *attempt, outbox_t *outbox)
     outbox_push(outbox, attempt->transfer, MESSAGE_open, &open);
     group_drop(group);
     attempt->open_due = false;
+    self->opens_due--;
     attempt->x_open = true;
 }
 
@@ -303,7 +319,7 @@ static void plan_open(decode_t *self, outbox_t *outbox)
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->live.first; i != NIL && self->opens_due > 0; i = all[i].link.next) {
         if (all[i].open_due && outbox_may_send(outbox, all[i].transfer, MESSAGE_open))
             push_open(self, &all[i], outbox);
     }
@@ -398,7 +414,6 @@ static void plan_targets(decode_t *self, outbox_t *outbox)
 
 static void plan_report(decode_t *self, outbox_t *outbox)
 {
-    const attempt_t *all = attempts_of(self);
     group_t *group = group_of(self);
     message_instance_t now = {
         .ready = group_is_open(group),
@@ -407,13 +422,11 @@ static void plan_report(decode_t *self, outbox_t *outbox)
         .pages_free = pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE),
         .slots = group->slots,
         .slots_free = pool_count(pool_of(self), UNIT_SLOT, POOL_FREE),
+        .queued = self->in_state[OPENING] + self->in_state[LANDING],
+        .running = self->in_state[RUNNING],
         .opened = self->counts.opened,
     };
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
-        now.queued += all[i].state == OPENING || all[i].state == LANDING;
-        now.running += all[i].state == RUNNING;
-    }
     group_report(group, &now, outbox);
 }
 

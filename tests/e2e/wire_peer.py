@@ -16,8 +16,9 @@ import zmq
 PROTOCOL = 1
 HELLO, DATA, ACK, REFUSE = range(4)
 WATCH, MAILBOXES = 54, 55
-MAILBOX = ("actor", "incarnation", "process", "state", "depth", "depth_max", "oldest_us",
-           "received", "refused", "malformed", "progress")
+# Fields in order, and what a missing one means: trailing zeros and empty ones may be left out.
+MAILBOX = {"actor": "", "incarnation": 0, "process": 0, "state": "", "depth": 0, "depth_max": 0,
+           "oldest_us": 0, "received": 0, "refused": 0, "malformed": 0, "progress": 0}
 
 
 class Refused(Exception):
@@ -136,7 +137,8 @@ class Peer:
 
     def mailboxes(self, actor=""):
         self.send(WATCH, actor)
-        return [dict(zip(MAILBOX, row)) for row in self.wait_for(MAILBOXES)[0]]
+        rows, = self.wait_for(MAILBOXES) or [[]]
+        return [{**MAILBOX, **dict(zip(MAILBOX, row))} for row in rows]
 
 
 def main():
