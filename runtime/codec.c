@@ -353,6 +353,20 @@ static status_t decode_field(cursor_t *cursor, const record_t *record, const fie
     }
 }
 
+/* What was left out is zero, as the memory is; but a text is never NULL, so that it can be copied. */
+static void fill_missing(const record_t *record, uint32_t present, void *body)
+{
+    for (uint32_t i = present; i < record->field_count; i++) {
+        const field_t *field = &record->fields[i];
+        void *place = (char *)body + field->offset;
+
+        if (field->type == FIELD_TEXT)
+            ((text_view_t *)place)->data = "";
+        else if (field->type == FIELD_RECORD)
+            fill_missing(field->record, 0, place);
+    }
+}
+
 static status_t decode_record(cursor_t *cursor, const record_t *record, arena_t *arena, void *body)
 {
     uint32_t present = 0;
@@ -370,6 +384,7 @@ static status_t decode_record(cursor_t *cursor, const record_t *record, arena_t 
         if (status != STATUS_OK)
             return trail_pass(status, field->name, 0);
     }
+    fill_missing(record, present, body);
     return STATUS_OK;
 }
 

@@ -252,6 +252,7 @@ static void test_missing_fields_are_zero_and_further_ones_are_skipped(void **sta
                                     0,    0,    0,    0,    0xc0, 0xc3, 0xd4, 0x01, 0x02};
     const message_end_t *end;
     const void *body = NULL;
+    size_t used = 0;
     arena_t arena;
 
     (void)state;
@@ -261,6 +262,9 @@ static void test_missing_fields_are_zero_and_further_ones_are_skipped(void **sta
     assert_int_equal(end->request, 7);
     assert_int_equal(end->attempt, 0);
     assert_int_equal(end->detail.count, 0);
+    assert_non_null(end->detail.data); /* a text can be copied without a look */
+    assert_int_equal(message_encode(MESSAGE_end, end, bytes, sizeof(bytes), &used), STATUS_OK);
+    assert_int_equal(used, sizeof(old)); /* and what says nothing is left out again */
     assert_int_equal(message_decode(MESSAGE_end, newer, sizeof(newer), &arena, &body), STATUS_OK);
     end = body;
     assert_int_equal(end->attempt, 2);
