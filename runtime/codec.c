@@ -156,38 +156,42 @@ static void encode_view(msgpack_packer *packer, const field_t *field, const void
 
 /* Fields up to the last one that is not zero or empty: a receiver takes missing ones for that. Most
  * items of a STEP say little, and most of what a leader sends are STEPs. */
+static uint32_t fields_said(const record_t *record, const void *body);
+
+static bool is_said(const field_t *field, const void *place)
+{
+    switch (field->type) { /* without default: a new type must be decided here */
+    case FIELD_U8:
+    case FIELD_U16:
+    case FIELD_ACTOR:
+    case FIELD_U32:
+    case FIELD_TOKEN:
+    case FIELD_U64:
+        return read_uint(field, place) != 0;
+    case FIELD_F32:
+        return *(const uint32_t *)place != 0; /* -0 is said */
+    case FIELD_RECORD:
+        return fields_said(field->record, place) > 0;
+    case FIELD_TEXT:
+        return ((const text_view_t *)place)->count > 0;
+    case FIELD_BYTES:
+    case FIELD_U32S:
+    case FIELD_TOKENS:
+    case FIELD_U64S:
+    case FIELD_F32S:
+    case FIELD_ITEMS:
+        return ((const items_view_t *)place)->count > 0;
+    }
+    UNREACHABLE("a field has one of the types above");
+}
+
 static uint32_t fields_said(const record_t *record, const void *body)
 {
     uint32_t count = record->field_count;
 
-    for (; count > 0; count--) {
-        const field_t *field = &record->fields[count - 1];
-        const void *place = (const char *)body + field->offset;
-        bool said = false;
-
-        switch (field->type) {
-        case FIELD_U8:
-        case FIELD_U16:
-        case FIELD_U32:
-        case FIELD_TOKEN:
-        case FIELD_U64:
-            said = read_uint(field, place) != 0;
-            break;
-        case FIELD_F32:
-            said = *(const uint32_t *)place != 0; /* -0 is said */
-            break;
-        case FIELD_RECORD:
-            said = fields_said(field->record, place) > 0;
-            break;
-        case FIELD_TEXT:
-            said = ((const text_view_t *)place)->count > 0;
-            break;
-        default:
-            said = ((const items_view_t *)place)->count > 0;
-        }
-        if (said)
-            break;
-    }
+    while (count > 0 && !is_said(&record->fields[count - 1],
+                                 (const char *)body + record->fields[count - 1].offset))
+        count--;
     return count;
 }
 
@@ -353,7 +357,7 @@ static status_t decode_field(cursor_t *cursor, const record_t *record, const fie
     }
 }
 
-/* What was left out is zero, as the memory is; but a text is never NULL, so that it can be copied. */
+/* What was left out is zero, as the memory is; but a text is never NULL, so it can be copied. */
 static void fill_missing(const record_t *record, uint32_t present, void *body)
 {
     for (uint32_t i = present; i < record->field_count; i++) {
