@@ -2,9 +2,8 @@
  * peer.
  *
  * Streams guard order, loss and memory, so ZeroMQ is asked for nothing but moving: nothing kept for
- * a peer that is not there, no linger, and towards actors no high-water mark (credit bounds what is
- * on its way). What strangers could pile up has one: who does not read loses frames, who floods is
- * not read for a while.
+ * a peer that is not there, no linger, and a high-water mark everywhere: who does not read loses
+ * frames, who floods is not read for a while.
  * Nothing here blocks. A frame that cannot go now is lost, which streams notice. One thread; for
  * actors in one process (inproc) they share a context.
  */

@@ -51,6 +51,7 @@ enum {
     MAILBOX_BYTES_MAX = 256 << 20,   /* all that waits for dispatch at one actor */
     OBSERVERS_MAX = 16,              /* observers of one actor at once */
     OBSERVER_OUT_BYTES_MAX = 8 << 20, /* of answers that one observer has not acknowledged */
+    PEER_FRAMES_MAX = 4096,          /* frames to one actor that it has not read */
     OBSERVER_FRAMES_MAX = 64,        /* frames that one observer has not read */
     CONNECTION_FRAMES_MAX = 64,      /* frames of one connection that an actor has not read */
     ENDPOINT_BYTES_MAX = 128,        /* of a ZeroMQ endpoint, with the final NUL */

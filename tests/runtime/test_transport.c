@@ -180,12 +180,33 @@ static void test_a_frame_is_known_by_its_process(void **state)
     tear_down(&place);
 }
 
+/* Within one process ZeroMQ keeps what is for an endpoint that nobody has bound yet: so many frames
+ * and no more. */
+static void test_what_nobody_reads_has_a_bound(void **state)
+{
+    static endpoints_t endpoints;
+    void *context = zmq_ctx_new();
+    transport_t *transport;
+    uint32_t sent = 0;
+
+    (void)state;
+    snprintf(endpoints.at[0], ENDPOINT_BYTES_MAX, "inproc://self");
+    snprintf(endpoints.at[1], ENDPOINT_BYTES_MAX, "inproc://nobody");
+    assert_int_equal(transport_open(context, &endpoints, 0, &transport), STATUS_OK);
+    while (sent <= PEER_FRAMES_MAX && transport_send(transport, 1, (const uint8_t *)"hello", 5))
+        sent++;
+    assert_in_range(sent, 1, PEER_FRAMES_MAX);
+    transport_close(transport);
+    assert_int_equal(zmq_ctx_term(context), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_frame_above_the_limit_is_not_taken),
         cmocka_unit_test(test_an_endpoint_that_is_none_is_tried_once),
         cmocka_unit_test(test_a_frame_is_known_by_its_process),
+        cmocka_unit_test(test_what_nobody_reads_has_a_bound),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
