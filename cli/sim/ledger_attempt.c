@@ -152,6 +152,12 @@ static void on_opening(oracle_t *oracle, ledger_attempt_t *attempt, ledger_place
     opening->heard = true;
 }
 
+/* It has not heard that its opener is gone, and so has not ended it for that. */
+static bool knows_opener(const oracle_t *oracle, const ledger_opening_t *opening, actor_id_t actor)
+{
+    return oracle->met[actor * oracle->actor_count + opening->opener] == opening->opener_life;
+}
+
 /* Of what this actor has opened itself, at whom it hears from. */
 static void on_answer(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t actor,
                       const envelope_t *envelope)
@@ -171,7 +177,8 @@ static void on_answer(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t ac
             opening->told_fenced = true;
     }
     if (envelope->id == MESSAGE_landed && !((const message_landed_t *)envelope->body)->failed &&
-        !attempt->openings[AT_DECODE].ended)
+        !attempt->openings[AT_DECODE].ended &&
+        knows_opener(oracle, &attempt->openings[AT_DECODE], actor))
         attempt->openings[AT_DECODE].runs = true;
     if (envelope->id == MESSAGE_running)
         attempt->openings[AT_PREFILL].handed = attempt->openings[AT_PREFILL].ended = true;
