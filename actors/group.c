@@ -162,21 +162,25 @@ static bool refuses(const group_t *group, uint32_t index, const message_rank_joi
         uint64_t want;
         uint64_t have;
         bool known;
+        bool is_digest;
     } facts[] = {
-        {"rank", index, m->rank, true},
-        {"pages", group->pages, m->pages, true},
-        {"borders", group->borders, m->borders, true},
-        {"slots", group->slots, m->slots, true},
-        {"weights digest", group->weights_digest, m->weights_digest, group->digests_known},
-        {"geometry digest", group->geometry_digest, m->geometry_digest, group->digests_known},
-        {"numerics digest", group->numerics_digest, m->numerics_digest, group->digests_known},
+        {"rank", index, m->rank, true, false},
+        {"pages", group->pages, m->pages, true, false},
+        {"borders", group->borders, m->borders, true, false},
+        {"slots", group->slots, m->slots, true, false},
+        {"weights digest", group->weights_digest, m->weights_digest, group->digests_known, true},
+        {"geometry digest", group->geometry_digest, m->geometry_digest, group->digests_known, true},
+        {"numerics digest", group->numerics_digest, m->numerics_digest, group->digests_known, true},
     };
 
     for (size_t i = 0; i < COUNT_OF(facts); i++) {
         if (!facts[i].known || facts[i].want == facts[i].have)
             continue;
-        snprintf(reason, REASON_BYTES_MAX, "%s: the group has %llx, the rank %llx", facts[i].name,
-                 (unsigned long long)facts[i].want, (unsigned long long)facts[i].have);
+        snprintf(reason, REASON_BYTES_MAX,
+                 facts[i].is_digest ? "%s: the group has %llx, the rank %llx"
+                                    : "%s: the group has %llu, the rank %llu",
+                 facts[i].name, (unsigned long long)facts[i].want,
+                 (unsigned long long)facts[i].have);
         return true;
     }
     return false;

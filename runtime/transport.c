@@ -180,7 +180,8 @@ static void *socket_to(transport_t *transport, actor_id_t to)
 {
     if (to < ACTORS_MAX) {
         if (!transport->out[to])
-            transport->out[to] = connect_to(transport, transport->endpoints->at[to], PEER_FRAMES_MAX);
+            transport->out[to] =
+                connect_to(transport, transport->endpoints->at[to], PEER_FRAMES_MAX);
         return transport->out[to];
     }
     for (uint32_t i = 0; i < OBSERVERS_MAX; i++)

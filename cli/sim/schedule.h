@@ -67,7 +67,23 @@
     S(decode_joins_late, "two-decodes",                                                            \
       "joining is the same as starting: the first transfer comes after its pair was tested")       \
     S(restarts_end_in_degraded, "two-decodes",                                                     \
-      "what dies again and again stays down, and is said to; the others go on")
+      "what dies again and again stays down, and is said to; the others go on")                    \
+    S(pages_wait_for_a_paused_copy, "default",                                                     \
+      "P1 P3 P14: aborted in mid copy; nobody gets the pages of either side before it is over")    \
+    S(prefill_leader_dies_with_5_in_transfer, "default",                                           \
+      "P10: those five are replayed; decode does not notice and serves the next one")              \
+    S(three_hundred_through_unequal_groups, "unequal",                                             \
+      "P11 T6: every page of every request is the right one, in whatever order copies end")        \
+    S(thousand_at_once_with_jitter, "default",                                                     \
+      "P13: with 10 ms of jitter none fails, none is refused")                                     \
+    S(leader_dies_20_times, "default",                                                             \
+      "P16: under traffic; nothing of an ended life is taken, each next one works")                \
+    S(source_dies_while_it_is_mapped, "tp2",                                                       \
+      "P18: the one that maps goes on; the next life is mapped instead")                           \
+    S(retracted_then_aborted, "default",                                                           \
+      "P27 P30: ten retractions, then all leave: all is free, and the next one finds it so")       \
+    S(two_hundred_aborts_in_a_second, "8-devices",                                                 \
+      "T5: at any stage; all ranks do the same steps, and all is free")
 
 typedef struct {
     topology_t topology; /* a copy, to be changed before play_begin */

@@ -62,6 +62,7 @@ void play_decode_leader_dies_while_ranks_pull(play_t *play)
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
 }
 
+/* P36 of docs/bugs.md. */
 void play_transfer_dies_in_mid_hand_over(play_t *play)
 {
     begin_one(play, 700, 10);
@@ -100,6 +101,7 @@ void play_reader_dies_during_a_pull(play_t *play)
     EXPECT_EQUAL(play, play_prefill(play)->pages_held, 0);
 }
 
+/* T15 of docs/bugs.md. */
 void play_prefill_rank_dies_in_a_collective(play_t *play)
 {
     uint64_t cached;
@@ -248,7 +250,8 @@ void play_stopped_rank_is_waited_for(play_t *play)
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 0);
 }
 
-/* The simulator asserts that no life starts before the last one is gone. */
+/* The simulator asserts that no life starts before the last one is gone.
+ * P9 R10 of docs/bugs.md. */
 void play_stopped_leader_is_replaced(play_t *play)
 {
     begin_one(play, 300, 40);

@@ -62,7 +62,8 @@ void play_two_prompts_of_more_than_half_the_pool(play_t *play)
     EXPECT_EQUAL(play, most, 5); /* all of one's, none of the other's */
 }
 
-/* A request's seniority is in every SUBMIT of it, and its retractions are ENDs. */
+/* A request's seniority is in every SUBMIT of it, and its retractions are ENDs.
+ * P28 of docs/bugs.md. */
 void play_retractions_in_turn(play_t *play)
 {
     enum { REQUESTS = 4 };
@@ -133,6 +134,7 @@ void play_killed_while_alone(play_t *play)
 
 /* ---- full queues ----------------------------------------------------------------------------- */
 
+/* T12 of docs/bugs.md. */
 void play_gateway_stops_under_1024_streams(play_t *play)
 {
     enum { STREAMS = 1024 };

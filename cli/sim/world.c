@@ -632,7 +632,7 @@ world_t *world_open(const world_config_t *config)
         .seed = config->seed,
         .table = &message_table,
         .delay_us_min = DELAY_US_MIN,
-        .delay_us_max = DELAY_US_MAX,
+        .delay_us_max = config->delay_us_max ? config->delay_us_max : DELAY_US_MAX,
         .handle_us_max = HANDLE_US_MAX,
         .tick_us = config->tick_us ? config->tick_us : TICK_US,
         .check = !config->without_checks,

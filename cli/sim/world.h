@@ -63,6 +63,7 @@ typedef struct {
     uint32_t
         poisoned; /* of `requests`, the number, from 1, whose prompt kills its ranks; 0: none */
     uint32_t answer_mean;           /* tokens of an answer that nothing else ends; 0: few */
+    uint64_t delay_us_max;          /* of a frame on its way; 0: little */
     uint32_t credit_messages;       /* that each receiver grants; 0: the engine's own limit */
     uint64_t tick_us;               /* 0: 50 ms */
     FILE *trace;                    /* NULL: none */

@@ -129,6 +129,7 @@ static void test_a_failed_hand_over_is_lost(void **state)
     expect_all_free(peers);
 }
 
+/* P32 of docs/bugs.md. */
 static void test_what_can_never_fit_is_refused_at_once(void **state)
 {
     peers_t *peers = *state;
@@ -139,6 +140,7 @@ static void test_what_can_never_fit_is_refused_at_once(void **state)
     expect_all_free(peers);
 }
 
+/* R8 of docs/bugs.md. */
 static void test_the_ninth_is_busy_and_gets_room_when_one_has_ended(void **state)
 {
     peers_t *peers = *state;
@@ -182,7 +184,7 @@ static void test_an_attempt_of_a_gateway_not_known_here_is_busy_until_it_joins(v
     expect_all_free(peers);
 }
 
-/* Each of the four needs one page more than it has, and three are left. */
+/* Each of the four needs one page more than it has, and three are left. P28 of docs/bugs.md. */
 static void test_the_youngest_loses_when_pages_run_out(void **state)
 {
     peers_t *peers = *state;
@@ -196,6 +198,7 @@ static void test_the_youngest_loses_when_pages_run_out(void **state)
     expect_all_free(peers);
 }
 
+/* T2 of docs/bugs.md. */
 static void test_ranks_that_differ_reform_and_the_attempt_is_a_suspect(void **state)
 {
     peers_t *peers = *state;
@@ -303,6 +306,7 @@ static void test_messages_of_an_old_epoch_are_let_fall(void **state)
     assert_int_equal(counts(peers)->reforms, 0);
 }
 
+/* T1 of docs/bugs.md. */
 static void test_a_rank_with_other_weights_is_not_taken(void **state)
 {
     peers_t *peers = *state;
@@ -317,6 +321,12 @@ static void test_a_rank_with_other_weights_is_not_taken(void **state)
     joined = scene_take(peers->scene, rank, MESSAGE_rank_joined);
     assert_int_equal(joined->accepted, 0);
     assert_memory_equal(joined->reason.data, "weights digest: the group has 1, the rank 8", 43);
+    m.weights_digest = 1;
+    m.pages = 63;
+    scene_send_as(peers->scene, rank, 2, MESSAGE_rank_join, &m);
+    joined = scene_take(peers->scene, rank, MESSAGE_rank_joined);
+    assert_int_equal(joined->accepted, 0);
+    assert_memory_equal(joined->reason.data, "pages: the group has 64, the rank 63", 36);
 }
 
 /* Prefill's group reforms while RUNNING is on its way to it. */

@@ -151,6 +151,7 @@ static void test_end_waits_for_the_last_token(void **state)
     expect_client_end(scene, 1, END_LENGTH, 2);
 }
 
+/* R5 of docs/bugs.md. */
 static void test_lost_attempt_is_replayed_with_its_tokens_forced(void **state)
 {
     scene_t *scene = *state;
@@ -306,6 +307,7 @@ static void test_new_request_waits_for_an_instance_but_not_for_ever(void **state
     scene_expect_nothing(scene);
 }
 
+/* R17 of docs/bugs.md. */
 static void test_what_does_not_fit_is_refused_and_says_why(void **state)
 {
     scene_t *scene = *state;

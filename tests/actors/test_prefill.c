@@ -102,6 +102,7 @@ static void test_one_step_opens_runs_and_closes_a_short_prompt(void **state)
     assert_int_equal(step->items.data[2].kind, DEVICE_CLOSE);
 }
 
+/* T17 of docs/bugs.md. */
 static void test_a_long_prompt_goes_in_chunks_that_others_share(void **state)
 {
     peers_t *peers = *state;
@@ -185,7 +186,8 @@ static void test_busy_gives_the_pages_back_until_room(void **state)
     expect_all_free(peers);
 }
 
-/* 63 pages: four prompts of 15 pages fit, the fifth waits and holds up the sixth. */
+/* 63 pages: four prompts of 15 pages fit, the fifth waits and holds up the sixth.
+ * T18 of docs/bugs.md. */
 static void test_pages_are_leased_all_or_none_oldest_first(void **state)
 {
     peers_t *peers = *state;
@@ -199,6 +201,7 @@ static void test_pages_are_leased_all_or_none_oldest_first(void **state)
     expect_all_free(peers);
 }
 
+/* R1 of docs/bugs.md. */
 static void test_what_can_never_fit_is_refused_at_once(void **state)
 {
     peers_t *peers = *state;

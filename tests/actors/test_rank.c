@@ -135,6 +135,7 @@ static void test_steps_reach_the_device_and_their_answers_carry_the_chain(void *
     scene_expect_nothing(scene);
 }
 
+/* T3 of docs/bugs.md. */
 static void test_a_step_out_of_order_or_of_another_chain_never_reaches_the_device(void **state)
 {
     const message_step_done_t *done;
@@ -271,7 +272,7 @@ static void test_copies_of_an_exited_transfer_are_fenced_when_none_runs_and_none
     scene_expect_nothing(scene);
 }
 
-/* Its next life has ordered nothing, and may not know the attempt. */
+/* Its next life has ordered nothing, and may not know the attempt. P36 of docs/bugs.md. */
 static void test_a_copy_that_outlives_its_transfer_is_not_told_to_the_next_life(void **state)
 {
     const message_device_copy_t *running;
@@ -309,6 +310,7 @@ static void test_a_new_leader_is_joined_again(void **state)
     scene_take(scene, leader(), MESSAGE_rank_join);
 }
 
+/* T11 of docs/bugs.md. */
 static void test_a_device_that_cannot_go_on_ends_the_rank(void **state)
 {
     message_device_ready_t broken = {.status = STATUS_BAD_FILE, .detail = {"no weights", 10}};

@@ -90,6 +90,7 @@ static void test_holder_of_the_prefix_wins_until_it_is_swamped(void **state)
     assert_int_not_equal(route(scene, 3, 4001, 1000, 0)->prefill, holder);
 }
 
+/* R16 of docs/bugs.md. */
 static void test_dead_holder_is_forgotten(void **state)
 {
     scene_t *scene = *state;

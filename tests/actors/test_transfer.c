@@ -147,7 +147,7 @@ static void test_hand_over_lands_on_all_ranks_before_it_is_said(void **state)
     expect_both_fenced(scene);
 }
 
-/* Schedule: ABORT between two pieces; a later KV_READY is dropped. */
+/* Schedule: ABORT between two pieces; a later KV_READY is dropped. P4 of docs/bugs.md. */
 static void test_abort_fences_only_when_no_pull_runs(void **state)
 {
     scene_t *scene = *state;
@@ -184,6 +184,7 @@ static void test_abort_before_the_source_spoke_owes_it_nothing(void **state)
     scene_expect_nothing(scene);
 }
 
+/* P5 P21 P33 of docs/bugs.md. */
 static void test_failed_pull_is_told_and_drains_the_others(void **state)
 {
     scene_t *scene = *state;
@@ -276,6 +277,7 @@ static void test_pulls_wait_for_the_epoch_that_open_names(void **state)
             TARGET_EPOCH + 1);
 }
 
+/* P5 of docs/bugs.md. */
 static void test_dead_openers_get_nothing(void **state)
 {
     scene_t *scene = *state;
@@ -296,6 +298,7 @@ static void test_dead_openers_get_nothing(void **state)
     scene_expect_nothing(scene);
 }
 
+/* P8 P34 of docs/bugs.md. */
 static void test_pieces_out_of_order_fail_the_attempt(void **state)
 {
     scene_t *scene = *state;

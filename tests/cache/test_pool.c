@@ -250,6 +250,7 @@ static void live(shared_t *shared)
     }
 }
 
+/* P17 of docs/bugs.md. */
 static void test_accepted_copies_are_of_one_life_across_processes(void **state)
 {
     shared_t *shared =

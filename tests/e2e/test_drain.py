@@ -230,6 +230,7 @@ class Down(Case):
             running.up()
 
     def test_down_now_waits_for_nobody(self):
+        """P20 of docs/bugs.md."""
         with self.deployment("1h") as running:
             with Stream(running.url, max_tokens=8000) as stream:
                 stream.read(20)

@@ -61,6 +61,7 @@ class MonitorAlone(unittest.TestCase):
             self.assertEqual(again.received, 1)
 
     def test_messages_that_do_not_belong_are_dropped_and_the_stream_lives_on(self):
+        """P8 of docs/bugs.md."""
         with self.peer() as peer:
             peer.join()
             peer.send(16, 1, 1)         # SUBMIT: not from an observer, not to a monitor
@@ -82,6 +83,7 @@ class MonitorAlone(unittest.TestCase):
                     peer.take(100)
 
     def test_random_and_spoilt_frames_do_no_harm(self):
+        """P2 of docs/bugs.md."""
         chance = random.Random(1)
         with self.peer() as peer:
             peer.join()

@@ -143,6 +143,7 @@ static void decode_hostile(uint16_t id, const uint8_t *data, size_t size)
     free(exact);
 }
 
+/* P2 of docs/bugs.md. */
 static void test_every_truncation_is_valid_or_refused(void **state)
 {
     random_t random;

@@ -136,6 +136,7 @@ static void on_turn(struct ev_loop *loop, ev_prepare *watcher, int events)
     murder->ask_max = TOY_ATTEMPTS;
 }
 
+/* P19 of docs/bugs.md. */
 static void test_a_killed_peer_is_joined_again_in_its_next_life(void **state)
 {
     process_config_t config = config_of(TOY_DECODE, 1);

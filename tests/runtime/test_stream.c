@@ -276,6 +276,7 @@ static void reset(uint64_t seed)
 
 /* ---- tests ---- */
 
+/* R2 of docs/bugs.md. */
 static void test_lossy_links_deliver_once_in_order(void **state)
 {
     (void)state;
@@ -309,6 +310,7 @@ static void test_lossy_links_deliver_once_in_order(void **state)
     }
 }
 
+/* P24 of docs/bugs.md. */
 static void test_each_life_is_joined_once_and_starts_anew(void **state)
 {
     uint32_t lives = 0;
@@ -456,6 +458,7 @@ static void test_what_does_not_fit_is_refused_by_name(void **state)
     assert_true(sides[0].joined && sides[1].joined);
 }
 
+/* P16 of docs/bugs.md. */
 static void test_frames_of_an_ended_life_are_stale(void **state)
 {
     (void)state;

@@ -181,7 +181,7 @@ static void test_a_frame_is_known_by_its_process(void **state)
 }
 
 /* Within one process ZeroMQ keeps what is for an endpoint that nobody has bound yet: so many frames
- * and no more. */
+ * and no more. P25 T12 of docs/bugs.md. */
 static void test_what_nobody_reads_has_a_bound(void **state)
 {
     static endpoints_t endpoints;

@@ -22,7 +22,7 @@ static world_t *open_many(topology_t *topology, uint32_t count, uint32_t prompt_
     return stage_open(topology, requests, count);
 }
 
-/* One is queued, one runs, one has ended before. */
+/* One is queued, one runs, one has ended before. P9 of docs/bugs.md. */
 static void test_deadlines_end_what_waits_and_what_runs(void **state)
 {
     static const uint32_t deadlines_ms[] = {100, 400, 30000};

@@ -90,6 +90,7 @@ static void die_after_each(const char *name, uint32_t stride)
     }
 }
 
+/* P6 of docs/bugs.md. */
 static void test_abort_after_each_event(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-"""Pages that promise to be complete are: docs/limits.md has every limit, and no other."""
+"""Pages that promise something keep it: docs/limits.md has every limit, docs/bugs.md its tests."""
+import glob
 import re
 import unittest
 
@@ -16,6 +17,25 @@ class Docs(unittest.TestCase):
         self.assertGreater(len(limits), 50)
         self.assertEqual(limits - told, set(), "not in docs/limits.md")
         self.assertEqual(told - limits, set(), "not in runtime/base/limits.h")
+
+
+class Bugs(unittest.TestCase):
+    """Each number is in the test that its row names, or the row says why it cannot happen."""
+
+    def test_each_number_is_where_its_row_says(self):
+        rows = re.findall(r"^\| ([A-Z]\d+) \| [^|]+ \| ([^|]+) \|$", read("docs/bugs.md"), re.M)
+        numbers = [number for number, _ in rows]
+        schedules = "".join(read(path) for path in sorted(glob.glob("cli/sim/schedule*.[ch]")))
+        self.assertGreater(len(rows), 45)
+        self.assertEqual(len(numbers), len(set(numbers)), "a number twice")
+        for number, what in rows:
+            names = re.findall(r"`(\w+)`(?: in (tests/[\w./]+))?", what)
+            for name, path in names:
+                text = read(path) if path else schedules
+                self.assertRegex(text, rf"\b{name}\b", f"{number}: no test {name}")
+                self.assertRegex(text, rf"\b{number}\b", f"{number} is not in {path or 'cli/sim'}")
+            if not names:
+                self.assertGreater(len(what), 50, f"{number}: neither a test nor a reason")
 
 
 if __name__ == "__main__":
