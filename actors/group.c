@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 #include "runtime/base/random.h"
 #include "runtime/base/probe.h"
 
@@ -349,7 +350,8 @@ bool group_may_step(const group_t *group, const outbox_t *outbox)
     if (group->phase != GROUP_READY || group->in_flight == STEPS_IN_FLIGHT_MAX)
         return false;
     for (uint32_t i = 0; i < group->rank_count; i++) {
-        if (!outbox_may_send(outbox, rank_id(group, i), MESSAGE_step))
+        if (!outbox_may_send(outbox, rank_id(group, i), MESSAGE_step) &&
+            !(PLANTED(tp_desync) && i > 0))
             return false;
     }
     return true;
@@ -425,6 +427,7 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
     record_step_item_t *items = AT(group, record_step_item_t, build_items_offset);
     message_step_t step = {.epoch = group->epoch, .seq = group->seq + 1, .parent = group->chain};
     group_item_t *kept = items_of(group, step.seq);
+    uint32_t count = group->rank_count;
 
     if (group->build_items == 0)
         return 0;
@@ -436,7 +439,10 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
         kept[i].sample = items[i].sample;
         kept[i].tail = items[i].tail;
     }
-    outbox_push_all(outbox, rank_id(group, 0), group->rank_count, MESSAGE_step, &step);
+    for (uint32_t i = 1; i < count && PLANTED(tp_desync); i++)
+        if (!outbox_may_send(outbox, rank_id(group, i), MESSAGE_step))
+            count = i;
+    outbox_push_all(outbox, rank_id(group, 0), count, MESSAGE_step, &step);
     if (group->in_flight == 0)
         group->since_ms = group->now_ms;
     group->steps[step.seq % STEPS_IN_FLIGHT_MAX] = (group_step_t){
@@ -621,6 +627,8 @@ const group_step_t *group_complete(const group_t *group)
     if (group->in_flight == 0)
         return NULL;
     step = group_step(group, 0);
+    if (PLANTED(unpublished_check) && step->done & 1)
+        return step;
     return step->done == all_ranks(group) ? step : NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 #include "runtime/base/probe.h"
 #include "runtime/codec.h"
 
@@ -644,10 +645,22 @@ static void note_result(node_t *node, status_t status)
                        type->attempt_count ? type->attempt_count(dispatch->self) : 0);
 }
 
+/* A plant: until it has credit everywhere, it handles nothing. */
+static bool waits_for_credit(const node_t *node)
+{
+    for (uint32_t i = 0; i < node->peer_count && PLANTED(handler_waits); i++) {
+        const stream_t *stream = &node->peers[i].stream;
+
+        if (stream->state == STREAM_UP && stream->requests_out == stream->credit_messages)
+            return true;
+    }
+    return false;
+}
+
 status_t node_work(node_t *node, bool *worked)
 {
     size_t size = 0;
-    const mail_t *front = queue_front(&node->mailbox, &size);
+    const mail_t *front = waits_for_credit(node) ? NULL : queue_front(&node->mailbox, &size);
     uint64_t began = node->now_us;
     mail_t mail = {0};
     status_t status = STATUS_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 #include "runtime/base/probe.h"
 #include "runtime/frame.h"
 
@@ -70,7 +71,8 @@ static void forget(stream_t *stream)
     stream->peer_incarnation = 0;
     stream->out_next = 1;
     stream->out_sent = stream->out_acked = 0;
-    stream->requests_out = 0;
+    if (!PLANTED(credit_leak))
+        stream->requests_out = 0;
     stream->request_bytes_out = 0;
     memset(stream->states_out, 0, sizeof(stream->states_out));
     stream->received = stream->applied = stream->told = stream->applied_bytes = 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 
 attempt_t *decode_find(decode_t *self, uint64_t request, uint32_t number)
 {
@@ -103,7 +104,8 @@ attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t pr
     chain_init(&attempt->given);
     chain_init(&attempt->penalty);
     chain_init(&attempt->tokens);
-    chain_append(store_of(self), &attempt->given, m->forced.data, m->forced.count);
+    chain_append(store_of(self), &attempt->given, m->forced.data,
+                 m->forced.count - (PLANTED(replay_skips_token) && m->forced.count > 1));
     chain_append(store_of(self), &attempt->penalty, m->penalty_prompt.data,
                  m->penalty_prompt.count);
     take_leases(self, attempt, first_pages(m));
@@ -163,7 +165,8 @@ void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const c
     attempt->open_due = false;
     if (!is_final(reason) || reason == END_ABORTED)
         attempt->gateway_gone = true; /* these tokens will be made again, or nobody wants them */
-    if (attempt->x_open && attempt->x_ranks == 0 && outbox_is_up(outbox, attempt->transfer))
+    if (attempt->x_open && attempt->x_ranks == 0 && outbox_is_up(outbox, attempt->transfer) &&
+        !PLANTED(abort_wedge))
         outbox_push(outbox, attempt->transfer, MESSAGE_abort, &abort);
     decode_settle(self, attempt, outbox);
 }
@@ -202,7 +205,8 @@ void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox)
 {
     message_fenced_t fenced = {attempt->request, attempt->number};
     bool moves = attempt->x_open || attempt->x_ranks != 0 || attempt->wait_settle ||
-                 attempt->slot_open || attempt->last_seq > group_of(self)->done_seq;
+                 attempt->slot_open ||
+                 (attempt->last_seq > group_of(self)->done_seq && !PLANTED(early_return));
 
     ASSERT(attempt->state == ENDING);
     if (!attempt->fenced && !moves) {
@@ -239,7 +243,7 @@ void decode_lose(decode_t *self, attempt_t *attempt, const char *detail, outbox_
         self->counts.pages_held -= attempt->page_count;
     attempt->holds = false;
     attempt->slot_open = false;
-    attempt->last_seq = 0;
+    attempt->last_seq = PLANTED(epoch_mixup) ? attempt->last_seq : 0;
     attempt->wait_settle = true;
     if (attempt->state != ENDING)
         decode_end(self, attempt, END_LOST, detail, outbox);
@@ -304,6 +308,8 @@ void decode_retract(decode_t *self, outbox_t *outbox)
     }
     if (youngest == oldest)
         return;
+    if (PLANTED(seniority_flip))
+        youngest = oldest;
     LOG(INFO, "DECODE-RETRACT request=%016llx attempt=%u pages=%u",
         (unsigned long long)all[youngest].request, all[youngest].number, all[youngest].page_count);
     decode_end(self, &all[youngest], END_RETRACTED, "decode pages ran out", outbox);

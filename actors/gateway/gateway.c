@@ -31,6 +31,7 @@
 #include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
+#include "runtime/base/plant.h"
 #include "topology/topology.h"
 
 enum { NONE, QUEUED, ROUTING, READY, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
@@ -664,7 +665,7 @@ static void push_submit(gateway_t *self, request_t *request, outbox_t *outbox)
     uint32_t *forced = words + request->prompt.count;
     message_submit_t submit = {
         .request = request->request,
-        .attempt = request->attempt,
+        .attempt = PLANTED(reopened_attempt) ? 1 : request->attempt,
         .seniority = request->seniority,
         .decode = request->decode,
         .transfer = request->transfer,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 #include "runtime/base/probe.h"
 
 attempt_t *prefill_find(prefill_t *self, uint64_t request, uint32_t number)
@@ -69,11 +70,17 @@ static uint64_t salt_of(prefill_t *self, const attempt_t *attempt)
                      attempt->salt);
 }
 
-static void drop_prefix(prefill_t *self, attempt_t *attempt)
+/* Its slot has been restored from the border, or will not be. */
+static void drop_border(prefill_t *self, attempt_t *attempt)
 {
     if (attempt->loading)
         pool_unshare(pool_of(self), unit_border(attempt->border));
     attempt->loading = false;
+}
+
+static void drop_prefix(prefill_t *self, attempt_t *attempt)
+{
+    drop_border(self, attempt);
     prefix_release(prefix_of(self), pool_of(self), pages_of(self, attempt), attempt->shared_count);
     attempt->shared_count = 0;
 }
@@ -108,6 +115,8 @@ bool prefill_lease(prefill_t *self, attempt_t *attempt)
         pool_release(pool_of(self), unit_slot(slot), owner);
         return false;
     }
+    if (PLANTED(stale_prefix))
+        drop_border(self, attempt);
     for (uint32_t i = 0; i < self->pages_per_attempt; i++)
         borders_of(self, attempt)[i] = UNITS_NONE;
     attempt->holds = true;
@@ -183,7 +192,7 @@ void prefill_end(prefill_t *self, attempt_t *attempt, end_reason_t reason, const
     message_abort_t message = {attempt->request, attempt->number, (uint8_t)reason};
 
     ASSERT(attempt->state != NONE);
-    ASSERT(attempt->state != ENDING);
+    ASSERT(attempt->state != ENDING || PLANTED(double_end));
     push_end(self, attempt, reason, detail, outbox);
     attempt->state = ENDING;
     attempt->kv_stop = true;
@@ -238,7 +247,8 @@ void prefill_settle(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
     ASSERT(attempt->state == ENDING);
     if (!attempt->fenced && !moves) {
         give_back(self, attempt);
-        if (!attempt->gateway_gone && outbox_is_up(outbox, attempt->gateway))
+        if (!attempt->gateway_gone && outbox_is_up(outbox, attempt->gateway) &&
+            !(PLANTED(lost_fence) && attempt->handed))
             outbox_push(outbox, attempt->gateway, MESSAGE_fenced, &fenced);
         attempt->fenced = true;
         self->counts.fenced++;
@@ -297,10 +307,7 @@ void prefill_progress(prefill_t *self, attempt_t *attempt, uint32_t done)
 
     ASSERT(done >= attempt->done && done <= attempt->position);
     attempt->done = done;
-    if (attempt->loading) {
-        pool_unshare(pool_of(self), unit_border(attempt->border));
-        attempt->loading = false;
-    }
+    drop_border(self, attempt);
     for (uint32_t i = attempt->shared_count; i < done / PAGE_TOKENS && !attempt->private_pages;
          i++) {
         page_t parent = i == 0 ? page_at(UNITS_NONE) : pages[i - 1];

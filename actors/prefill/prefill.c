@@ -5,6 +5,7 @@
 
 #include "actors/prefill/attempt.h"
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
@@ -213,6 +214,8 @@ static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox
         return FAIL(STATUS_UNEXPECTED, "ABORT for reason %u, which is none", m->reason);
     if (envelope->from != attempt->gateway)
         return FAIL(STATUS_UNEXPECTED, "ABORT from %u, which did not open it", envelope->from);
+    if (PLANTED(starved_abort) && attempt->state == QUEUED)
+        return STATUS_OK;
     prefill_end(self, attempt, (end_reason_t)m->reason, "", true, outbox);
     return STATUS_OK;
 }
@@ -226,6 +229,8 @@ static status_t on_abort_ending(void *arg, const envelope_t *envelope, outbox_t 
 
     if (attempt->handed && outbox_is_up(outbox, attempt->decode))
         outbox_push(outbox, attempt->decode, MESSAGE_abort, m);
+    if (PLANTED(double_end))
+        prefill_end(self, attempt, (end_reason_t)m->reason, "", false, outbox);
     return STATUS_OK;
 }
 

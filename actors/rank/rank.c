@@ -21,6 +21,7 @@
 #include "runtime/base/chain.h"
 #include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 
 enum { LOADING, JOINING, WAITING, LEAVING, STEPPING, RANK_STATES };
 
@@ -370,6 +371,8 @@ static status_t on_reform(void *arg, const envelope_t *envelope, outbox_t *outbo
     self->state = LEAVING;
     drop_queued(self, &all, STATUS_STALE, outbox);
     outbox_push(outbox, PORT_DEVICE, MESSAGE_device_reform, &reform);
+    if (PLANTED(no_quiesce))
+        outbox_push(outbox, self->leader, MESSAGE_quiesced, &(message_quiesced_t){m->epoch, 0, 0});
     return STATUS_OK;
 }
 

@@ -26,6 +26,7 @@
 #include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
+#include "runtime/base/plant.h"
 #include "topology/topology.h"
 
 enum { NONE, WAITING, MOVING, DRAINING, ATTEMPT_STATES };
@@ -227,6 +228,8 @@ static void stop_moving(transfer_t *self, attempt_t *attempt, const char *failur
         push_landed(attempt, failure, outbox);
     attempt->landed_said = 1;
     attempt->state = DRAINING;
+    if (PLANTED(late_write))
+        memcpy(attempt->landed, attempt->cursor, sizeof(attempt->landed));
     if (pulls_running(self, attempt) == 0) {
         fence(self, attempt, outbox);
         return;

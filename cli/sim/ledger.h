@@ -129,6 +129,7 @@ typedef struct {
     ledger_group_t *group; /* of a leader or rank */
     uint32_t rank;         /* in it */
     uint64_t epoch;        /* rank: of its last QUIESCED in this life */
+    uint64_t device_epoch; /* rank: that its device is in */
     uint64_t device_seq;   /* rank: of the last STEP that went to its device */
 } ledger_actor_t;
 

@@ -357,6 +357,9 @@ void ledger_group_heard(oracle_t *oracle, actor_id_t actor, const envelope_t *en
     ledger_group_t *group = led_by(oracle, actor);
     const ledger_actor_t *rank = rank_of(oracle, envelope->from);
 
+    if (envelope->id == MESSAGE_device_quiesced)
+        oracle->actors[actor].device_epoch =
+            ((const message_device_quiesced_t *)envelope->body)->epoch;
     if (!group || !rank)
         return;
     if (envelope->id == MESSAGE_step_done)
@@ -388,16 +391,26 @@ static void leader_said(oracle_t *oracle, ledger_group_t *group, actor_id_t to, 
     }
 }
 
+static void on_quiesced_said(oracle_t *oracle, actor_id_t actor, ledger_actor_t *rank,
+                             const message_quiesced_t *m)
+{
+    if (m->epoch != rank->device_epoch)
+        world_violate(oracle->world,
+                      "epoch: %s says QUIESCED before its device has left the old one",
+                      ledger_name(oracle, actor));
+    rank->epoch = m->epoch;
+    rank->device_seq = 0;
+    ledger_attempt_rank_left(oracle, actor);
+}
+
 static void rank_said(oracle_t *oracle, actor_id_t actor, ledger_actor_t *rank, uint16_t id,
                       const void *body)
 {
     if (id == MESSAGE_step)
         on_step_given(oracle, actor, rank, body);
-    else if (id == MESSAGE_quiesced) {
-        rank->epoch = ((const message_quiesced_t *)body)->epoch;
-        rank->device_seq = 0;
-        ledger_attempt_rank_left(oracle, actor);
-    } else if (id == MESSAGE_device_copy) {
+    else if (id == MESSAGE_quiesced)
+        on_quiesced_said(oracle, actor, rank, body);
+    else if (id == MESSAGE_device_copy) {
         const message_device_copy_t *m = body;
 
         for (uint32_t i = 0; i < m->items.count; i++)

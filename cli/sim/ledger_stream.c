@@ -19,7 +19,7 @@ void ledger_stream_lived(oracle_t *oracle, actor_id_t id, bool begins)
                       actor->lives ? "has not ended" : "was before it");
     actor->lives = begins;
     actor->life = life;
-    actor->epoch = actor->device_seq = 0;
+    actor->epoch = actor->device_epoch = actor->device_seq = 0;
     memset(&oracle->met[id * oracle->actor_count], 0, oracle->actor_count * sizeof(*oracle->met));
     if (actor->group && actor->group->leader != id)
         ledger_attempt_rank_left(oracle, id);
@@ -29,7 +29,9 @@ static void on_joined(oracle_t *oracle, actor_id_t actor, const message_joined_t
 {
     incarnation_t *met = &oracle->met[actor * oracle->actor_count + m->actor];
 
-    if (*met != 0)
+    /* A supervisor may hear JOINED behind REAPED, if nobody was there to be told of the end. */
+    if (*met != 0 && (ledger_kind(oracle, actor) != ACTOR_SUPERVISOR ||
+                      ledger_lives(oracle, m->actor, *met)))
         world_violate(oracle->world, "life: %s hears JOINED of %s, life %u, within life %u",
                       ledger_name(oracle, actor), ledger_name(oracle, m->actor), m->incarnation,
                       *met);

@@ -255,6 +255,8 @@ static void configure(world_config_t *config, const scenario_t *scenario, const 
         .load = story->requests,
         .pages_max = story->pages,
         .slots_max = story->slots,
+        .without_checks = plant_is_built(), /* there the oracles must see it alone */
+        .credit_messages = story->credit,
         .tick_us = story->tick_us,
         .trace = scenario->trace,
         .met = scenario->coverage ? scenario->coverage->met : NULL,

@@ -180,7 +180,8 @@ static bool simplify_faults(shrink_t *self)
 static bool lift_bounds(shrink_t *self)
 {
     uint32_t *const bounds[] = {&self->story->pages, &self->story->slots, &self->story->streams,
-                                &self->story->chunk_tokens, &self->story->border_every};
+                                &self->story->chunk_tokens, &self->story->border_every,
+                                &self->story->credit};
     bool kept = false;
 
     for (uint32_t i = 0; i < COUNT_OF(bounds); i++)

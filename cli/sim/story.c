@@ -25,6 +25,7 @@ enum {
     LATE_US = 3000000,
     DRAIN_US = 5000000,
     DRAIN_MS = 1000,
+    CREDIT_DRAWN = 4,
     DEADLINE_MS = 2000,
     DRAIN_US_LONG = 15000000,
     SLOW_MAX = 40,
@@ -124,6 +125,8 @@ static void draw_bounds(story_t *story, random_t *random)
         story->border_every = 1 + (uint32_t)random_below(random, BORDERS_DRAWN);
     story->tick_us = TICK_US << random_below(random, 2);
     story->drain_ms = (uint32_t)draw_long(random, DRAIN_MS);
+    if (random_at(story->seed, 3) % 4 == 0)
+        story->credit = 1 + (uint32_t)(random_at(story->seed, 4) % CREDIT_DRAWN);
 }
 
 static bool fits(fault_kind_t kind, uint16_t actor)

@@ -25,7 +25,7 @@
     P(reopened_attempt, "a replay goes by the same attempt number as before")                      \
     P(lost_fence, "prefill says no FENCED for what it handed over")                                \
     P(double_end, "prefill says END again when an ABORT crosses it")                               \
-    P(epoch_mixup, "a rank takes a PULL of another epoch")                                         \
+    P(epoch_mixup, "a step of an older epoch is awaited in the new one")                           \
     P(credit_leak, "credit that an ended life held never comes back")                              \
     P(handler_waits, "an actor without credit handles no message until it has some")               \
     P(starved_abort, "an ABORT of what is queued waits for its turn")                              \
