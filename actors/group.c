@@ -248,6 +248,14 @@ bool group_exited(group_t *group, actor_id_t actor, incarnation_t incarnation)
     return true;
 }
 
+void group_incident(const group_t *group, const char *reason, outbox_t *outbox)
+{
+    const message_incident_t incident = {{reason, (uint32_t)strlen(reason)}};
+
+    if (outbox_is_up(outbox, group->supervisor))
+        outbox_push(outbox, group->supervisor, MESSAGE_incident, &incident);
+}
+
 void group_reform(group_t *group, const char *reason, outbox_t *outbox)
 {
     LOG(WARN, "GROUP-REFORM epoch=%llx seq=%llu done=%llu in_flight=%u reason=\"%s\"",

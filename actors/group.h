@@ -158,6 +158,8 @@ void group_join(group_t *group, const envelope_t *envelope, outbox_t *outbox);
 bool group_quiesced(group_t *group, const envelope_t *envelope);
 /* A rank EXITED: true if it had joined, so that the group must reform. */
 bool group_exited(group_t *group, actor_id_t actor, incarnation_t incarnation);
+/* Something that must not happen did: what led to it is to be kept. */
+void group_incident(const group_t *group, const char *reason, outbox_t *outbox);
 /* A new epoch. Steps in flight are forgotten: look at them before. */
 void group_reform(group_t *group, const char *reason, outbox_t *outbox);
 /* KILLs who does not quiesce. Returns why the group must reform, or NULL. */

@@ -160,6 +160,12 @@
     F(r, u32, incarnation, 0, "which life; another one is left alone")                                                 \
     F(r, text, reason, REASON_BYTES_MAX, "for the log")
 
+#define INCIDENT_FIELDS(F, R, I, r) F(r, text, reason, REASON_BYTES_MAX, "what went wrong")
+
+#define KEEP_FIELDS(F, R, I, r)                                                                                        \
+    F(r, u16, actor, 0, "who it happened to; with a leader, its ranks")                                                \
+    F(r, text, reason, REASON_BYTES_MAX, "as in INCIDENT")
+
 #define DRAIN_FIELDS(F, R, I, r)                                                                                       \
     F(r, u16, actor, 0, "leader of the group")                                                                         \
     F(r, u8, on, 0, "1: it takes no new work, and what it has ends or goes elsewhere; 0: it takes work again")         \
@@ -528,7 +534,9 @@
     M(drain,          58, REQUEST, ACTOR,   PRT | GTW, GTW | SUP,       "",        "this group leaves, or comes back") \
     M(drain_answer,   59, REPLY,   ACTOR,   SUP | GTW, GTW | PRT,       "drain",   "so it is, or why not")            \
     M(draining,       60, CONTROL, ACTOR,   SUP,       PRE | DEC,       "",        "take no new work, and end what you have") \
-    M(client_close,   61, LOCAL,   ACTOR,   GTW,       PRT,             "",        "let nobody in")
+    M(client_close,   61, LOCAL,   ACTOR,   GTW,       PRT,             "",        "let nobody in")                    \
+    M(incident,       62, CONTROL, ACTOR,   GTW | PRE | DEC, SUP,       "",        "keep what led here: ranks differ, or a request is poisoned") \
+    M(keep,           63, LOCAL,   ACTOR,   SUP,       PRT, "", "copy frames and journals")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */
@@ -551,7 +559,8 @@
     X(device_copied, DEVICE_COPIED_FIELDS) X(device_map, PEER_POOL_FIELDS) X(device_mapped, PEER_MAPPED_FIELDS)        \
     X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)                                 \
     X(fence_copies, COPIES_FENCED_FIELDS) X(drain, DRAIN_FIELDS) X(drain_answer, DRAIN_ANSWER_FIELDS)                  \
-    X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS)
+    X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS)                                           \
+    X(incident, INCIDENT_FIELDS) X(keep, KEEP_FIELDS)
 
 /* Ids that meant something once: X(id). */
 #define MESSAGE_RETIRED_TABLE(X)

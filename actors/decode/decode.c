@@ -98,6 +98,7 @@ static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *ou
     bool retired = false;
 
     if (reason) {
+        group_incident(group, reason, outbox);
         reform(self, reason, true, outbox);
         return STATUS_OK;
     }
@@ -486,8 +487,10 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
     const message_tick_t *m = envelope->body;
     const char *reason = group_tick(group_of(self), m->now_ms, outbox);
 
-    if (reason)
+    if (reason) {
+        group_incident(group_of(self), reason, outbox);
         reform(self, reason, true, outbox);
+    }
     drain(self, outbox);
     return STATUS_OK;
 }

@@ -248,15 +248,27 @@ static void ask_again(gateway_t *self, request_t *request, uint64_t wait_ms)
     attempt_become(self, request, QUEUED);
 }
 
+/* What led to its end is in this actor's journal, prompt included, and in what is kept of the group. */
+static void push_incident(const gateway_t *self, const char *reason, outbox_t *outbox)
+{
+    const message_incident_t incident = {{reason, (uint32_t)strlen(reason)}};
+    actor_id_t supervisor = self->supervisors[self->id];
+
+    if (outbox_is_up(outbox, supervisor))
+        outbox_push(outbox, supervisor, MESSAGE_incident, &incident);
+}
+
 /* Attempt + 1, with all tokens so far. */
 static void replay(gateway_t *self, request_t *request, bool suspect, bool charge, outbox_t *outbox)
 {
+    static const char poisoned[] = "this request stopped its group twice while alone";
+
     request->charges = (uint8_t)(request->charges + (charge ? 1 : 0));
     if (request->charges >= GATEWAY_CHARGES_MAX) {
         LOG(WARN, "GATEWAY-POISONED request=%016llx attempt=%u tokens=%u",
             (unsigned long long)request->request, request->attempt, request->received.count);
-        finish(self, request, END_POISONED, "this request stopped its group twice while alone",
-               outbox);
+        push_incident(self, poisoned, outbox);
+        finish(self, request, END_POISONED, poisoned, outbox);
         return;
     }
     LOG(INFO, "GATEWAY-REPLAY request=%016llx attempt=%u tokens=%u suspect=%d",

@@ -38,6 +38,7 @@ struct children {
     ev_timer watch;
     ev_timer later; /* incidents are to be written */
     child_t children[ACTORS_MAX];
+    bool keep[ACTORS_MAX]; /* something happened to it while it lives */
 };
 
 /* ---- the end of a child ---------------------------------------------------------------------- */
@@ -68,6 +69,27 @@ static void keep_incident(children_t *self, child_t *child, uint8_t cause)
     ev_timer_again(process_loop(self->process), &self->later);
 }
 
+static void keep_living(children_t *self)
+{
+    incarnation_t lives[ACTORS_MAX];
+
+    for (uint32_t i = 0; i < ACTORS_MAX; i++)
+        lives[i] = self->children[i].pid > 0 ? self->children[i].incarnation : 0;
+    for (uint32_t i = 0; i < ACTORS_MAX; i++) {
+        if (self->keep[i] && lives[i] != 0)
+            incident_copy(&self->setup->incidents, (actor_id_t)i, lives);
+        self->keep[i] = false;
+    }
+}
+
+static void keep(children_t *self, const message_keep_t *m)
+{
+    LOG(WARN, "INCIDENT actor=%s reason=\"%.*s\"", roster_name(self->setup->roster, m->actor),
+        (int)m->reason.count, m->reason.data);
+    self->keep[m->actor] = true;
+    ev_timer_again(process_loop(self->process), &self->later);
+}
+
 /* When those who wait for the next life have been told. */
 static void on_later(struct ev_loop *loop, ev_timer *watcher, int events)
 {
@@ -77,6 +99,7 @@ static void on_later(struct ev_loop *loop, ev_timer *watcher, int events)
     ev_timer_stop(loop, watcher);
     for (uint32_t i = 0; i < ACTORS_MAX; i++)
         incident_end(&self->setup->incidents, &self->children[i].incident);
+    keep_living(self);
 }
 
 static void child_forget(children_t *self, child_t *child)
@@ -249,6 +272,8 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
     (void)size;
     if (id == MESSAGE_spawn)
         spawn(context, body);
+    else if (id == MESSAGE_keep)
+        keep(context, body);
     else
         signal_child(context, body);
 }

@@ -15,14 +15,24 @@
 
 enum { NAME_BYTES = ACTOR_NAME_BYTES_MAX + 32, NUMBER_DIGITS = 6 };
 
+/* "decode.0" */
+static void actor_name(const incident_place_t *place, actor_id_t actor, char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, "%s", roster_name(place->roster, actor));
+    for (char *at = name; *at; at++)
+        if (*at == '/')
+            *at = '.';
+}
+
 /* "decode.0-3" */
 static void life_name(const incident_place_t *place, actor_id_t actor, incarnation_t life,
                       char name[NAME_BYTES])
 {
-    snprintf(name, NAME_BYTES, "%s-%u", roster_name(place->roster, actor), life);
-    for (char *at = name; *at; at++)
-        if (*at == '/')
-            *at = '.';
+    size_t length;
+
+    actor_name(place, actor, name);
+    length = strlen(name);
+    snprintf(name + length, NAME_BYTES - length, "-%u", life);
 }
 
 static bool join(char *path, const char *folder, const char *name)
@@ -85,43 +95,51 @@ static bool make_folder(const incident_place_t *place, const char *life, char *p
 
 /* ---- journals -------------------------------------------------------------------------------- */
 
-/* Incidents may lie on another file system. */
-static void move_file(const char *from, const char *to)
+static void copy_file(const char *from, const char *to)
 {
-    int source, target;
+    int source = open(from, O_RDONLY | O_CLOEXEC);
+    int target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     off_t at = 0;
 
-    journal_trim(from);
-    if (rename(from, to) == 0)
-        return;
-    source = open(from, O_RDONLY | O_CLOEXEC);
-    target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     while (source >= 0 && target >= 0 && sendfile(target, source, &at, INT32_MAX) > 0)
         ;
     if (source >= 0)
         close(source);
     if (target >= 0)
         close(target);
+    journal_trim(to);
+}
+
+/* Incidents may lie on another file system. */
+static void move_file(const char *from, const char *to)
+{
+    if (rename(from, to) == 0) {
+        journal_trim(to);
+        return;
+    }
+    copy_file(from, to);
     unlink(from);
 }
 
-/* Every journal of that life goes to `folder`, NULL: away. */
-static void move_journals(const incident_place_t *place, const char *life, const char *folder)
+static void remove_file(const char *from, const char *to)
+{
+    (void)to;
+    unlink(from);
+}
+
+/* Each journal of that life. */
+static void each_journal(const incident_place_t *place, const char *life, const char *folder,
+                         void (*act)(const char *from, const char *to))
 {
     char from[INCIDENT_PATH_BYTES], to[INCIDENT_PATH_BYTES];
     DIR *directory = opendir(place->journals);
     size_t length = strlen(life);
     struct dirent *entry;
 
-    while (directory && (entry = readdir(directory)) != NULL) {
-        if (strncmp(entry->d_name, life, length) != 0 || entry->d_name[length] != '-' ||
-            !join(from, place->journals, entry->d_name))
-            continue;
-        if (folder && join(to, folder, entry->d_name))
-            move_file(from, to);
-        else
-            unlink(from);
-    }
+    while (directory && (entry = readdir(directory)) != NULL)
+        if (strncmp(entry->d_name, life, length) == 0 && entry->d_name[length] == '-' &&
+            join(from, place->journals, entry->d_name) && join(to, folder, entry->d_name))
+            act(from, to);
     if (directory)
         closedir(directory);
 }
@@ -143,20 +161,23 @@ static void write_line(void *context, const show_t *message)
     fputc('\n', lines->out);
 }
 
-static void write_frames(const incident_place_t *place, const incident_t *incident)
+static void write_frames(const incident_place_t *place, const char *folder, actor_id_t actor,
+                         const ring_t *ring)
 {
-    char path[INCIDENT_PATH_BYTES];
+    char path[INCIDENT_PATH_BYTES], name[NAME_BYTES];
     uint8_t *memory = malloc(MESSAGE_ARENA_BYTES), *bytes = malloc(RING_RECORD_BYTES_MAX);
-    lines_t lines = {.place = place,
-                     .out = join(path, incident->path, "frames") ? fopen(path, "w") : NULL};
+    lines_t lines = {.place = place};
     ring_reader_t reader;
     ring_record_t record;
 
+    actor_name(place, actor, name);
+    if (snprintf(path, sizeof(path), "%s/%s.frames", folder, name) < (int)sizeof(path))
+        lines.out = fopen(path, "w");
     if (memory && bytes && lines.out) {
         arena_init(&lines.arena, memory, MESSAGE_ARENA_BYTES);
-        ring_reader_begin(incident->ring, true, &reader);
-        while (ring_read(incident->ring, &reader, &record, bytes))
-            show_record(&record, bytes, incident->actor, write_line, &lines);
+        ring_reader_begin(ring, true, &reader);
+        while (ring_read(ring, &reader, &record, bytes))
+            show_record(&record, bytes, actor, write_line, &lines);
     }
     if (lines.out)
         fclose(lines.out);
@@ -179,10 +200,10 @@ void incident_begin(const incident_place_t *place, actor_id_t actor, incarnation
     if (!make_folder(place, name, incident->path)) {
         LOG(WARN, "INCIDENT-LOST life=%s folder=%s: %s", name, place->folder, strerror(errno));
         incident->path[0] = '\0';
-        move_journals(place, name, NULL);
+        each_journal(place, name, "", remove_file);
         return;
     }
-    move_journals(place, name, incident->path);
+    each_journal(place, name, incident->path, move_file);
     trail_reset();
     if (ring_open(place->shm_prefix, roster_name(place->roster, actor), &incident->ring) !=
         STATUS_OK)
@@ -192,12 +213,44 @@ void incident_begin(const incident_place_t *place, actor_id_t actor, incarnation
 void incident_end(const incident_place_t *place, incident_t *incident)
 {
     if (incident->ring)
-        write_frames(place, incident);
+        write_frames(place, incident->path, incident->actor, incident->ring);
     ring_close(incident->ring);
     if (incident->path[0])
         LOG(WARN, "INCIDENT-KEPT actor=%s folder=%s", roster_name(place->roster, incident->actor),
             incident->path);
     *incident = (incident_t){0};
+}
+
+static void copy_one(const incident_place_t *place, actor_id_t actor, incarnation_t life,
+                     const char *folder)
+{
+    char name[NAME_BYTES];
+    ring_t *ring = NULL;
+
+    life_name(place, actor, life, name);
+    each_journal(place, name, folder, copy_file);
+    trail_reset();
+    if (ring_open(place->shm_prefix, roster_name(place->roster, actor), &ring) != STATUS_OK)
+        return;
+    write_frames(place, folder, actor, ring);
+    ring_close(ring);
+}
+
+void incident_copy(const incident_place_t *place, actor_id_t actor, const incarnation_t *lives)
+{
+    char name[NAME_BYTES], folder[INCIDENT_PATH_BYTES];
+
+    if (!place->folder)
+        return;
+    life_name(place, actor, lives[actor], name);
+    if (!make_folder(place, name, folder)) {
+        LOG(WARN, "INCIDENT-LOST life=%s folder=%s: %s", name, place->folder, strerror(errno));
+        return;
+    }
+    for (uint32_t i = 0; i < place->roster->count; i++)
+        if (lives[i] != 0 && (i == actor || place->roster->actors[i].leader == actor))
+            copy_one(place, (actor_id_t)i, lives[i], folder);
+    LOG(WARN, "INCIDENT-KEPT actor=%s folder=%s", roster_name(place->roster, actor), folder);
 }
 
 void incident_none(const incident_place_t *place, actor_id_t actor, incarnation_t life)
@@ -207,5 +260,5 @@ void incident_none(const incident_place_t *place, actor_id_t actor, incarnation_
     if (!place->folder)
         return;
     life_name(place, actor, life, name);
-    move_journals(place, name, NULL);
+    each_journal(place, name, "", remove_file);
 }

@@ -1,9 +1,10 @@
-/* incident.h - what is kept of a life that ended badly: its last frames as text, and its journals.
+/* incident.h - what is kept of a life that ended badly, or that something bad happened to: its last
+ * frames as text, and its journals.
  *
  * Each incident is a folder of its own, "000007-decode.0-3": a number, the actor, its life. Inside
- * are `frames`, one message a line as `lockstep tap` shows them, without token ids, and the
- * journals of that life for `lockstep replay`. The last INCIDENTS_MAX are kept. Journals of lives
- * that ended well go, so that files of ended lives are bounded too.
+ * are `decode.0.frames`, one message a line as `lockstep tap` shows them, without token ids, and
+ * the journals of that life for `lockstep replay`; of a leader that lives, also its ranks'. The last
+ * INCIDENTS_MAX are kept. Journals of lives that ended well go, so files of ended lives are bounded.
  *
  * incident_begin is quick, since a restart waits for it: it moves files and holds the dead
  * process's ring. Making lines of that is left to incident_end.
@@ -37,6 +38,9 @@ void incident_begin(const incident_place_t *place, actor_id_t actor, incarnation
                     incident_t *incident);
 /* Writes its frames, logs where it is. Nothing if none is open. */
 void incident_end(const incident_place_t *place, incident_t *incident);
+/* Of an actor that lives, by a copy: what its journal gets meanwhile may be in it or not. `lives` of all
+ * actors, 0 for those that have none here. */
+void incident_copy(const incident_place_t *place, actor_id_t actor, const incarnation_t *lives);
 /* A life that ended well: its journals go. */
 void incident_none(const incident_place_t *place, actor_id_t actor, incarnation_t life);
 

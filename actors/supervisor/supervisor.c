@@ -225,6 +225,18 @@ static status_t on_kill(void *arg, const envelope_t *envelope, outbox_t *outbox)
     return STATUS_OK;
 }
 
+/* Nobody died, but somebody should look at what led here. */
+static status_t on_incident(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    const supervisor_t *self = arg;
+    const message_incident_t *m = envelope->body;
+    const message_keep_t keep = {envelope->from, m->reason};
+
+    if (is_child(self, envelope->from))
+        outbox_push(outbox, PORT_PROCESS, MESSAGE_keep, &keep);
+    return STATUS_OK;
+}
+
 static status_t on_stalled(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     supervisor_t *self = arg;
@@ -410,6 +422,8 @@ static const actor_rule_t rules[] = {
     {CLOSING, MESSAGE_kill, on_kill, BIT(CLOSING)},
     {UP, MESSAGE_stalled, on_stalled, BIT(UP)},
     {CLOSING, MESSAGE_stalled, on_stalled, BIT(CLOSING)},
+    {UP, MESSAGE_incident, on_incident, BIT(UP)},
+    {CLOSING, MESSAGE_incident, on_incident, BIT(CLOSING)},
     {UP, MESSAGE_stop, on_stop, BIT(CLOSING) | ENDS},
     {CLOSING, MESSAGE_stop, on_stop_closing, ENDS},
     {UP, MESSAGE_joined, on_joined, BIT(UP)},
@@ -427,6 +441,7 @@ static const actor_refusal_t refusals[] = {
     {ACTOR_STATE_ANY, MESSAGE_tick, "it has stopped"},
     {ACTOR_STATE_ANY, MESSAGE_kill, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_stalled, "everything is stopping"},
+    {ACTOR_STATE_ANY, MESSAGE_incident, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_stop, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_joined, "everything is stopping"},
     {ACTOR_STATE_ANY, MESSAGE_drain, "everything is stopping"},

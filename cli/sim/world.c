@@ -175,7 +175,7 @@ static void on_process_port(world_t *world, uint16_t id, const void *body)
         process_after(world, world->late_us[m->actor], SPAWN_US_MAX, on_spawned,
                       (job_t){.actor = m->actor, .incarnation = m->incarnation});
         world->late_us[m->actor] = 0;
-    } else {
+    } else if (id == MESSAGE_signal) {
         const message_signal_t *m = body;
         bool is_self = world->roster.actors[m->actor].kind == ACTOR_SUPERVISOR;
 

@@ -184,8 +184,10 @@ void peers_listen(peers_t *peers)
             hear_decode(peers, &push);
         else if (push.to == peers->gateway || push.to == peers->prefill)
             hear_opener(peers, &push);
-        else if (push.to == peers->supervisor && push.id == MESSAGE_kill)
-            peers->kills++;
+        else if (push.to == peers->supervisor) {
+            peers->kills += push.id == MESSAGE_kill;
+            peers->incidents += push.id == MESSAGE_incident;
+        }
     }
 }
 

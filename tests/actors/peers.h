@@ -50,6 +50,7 @@ typedef struct {
     uint32_t fences;
     uint32_t aborts; /* of the leader, to those it opened */
     uint32_t kills;
+    uint32_t incidents; /* told the supervisor */
     uint32_t rooms;
     message_end_t end;
     peers_answer_t answers[PEERS_ANSWERS_MAX];

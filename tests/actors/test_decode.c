@@ -212,6 +212,7 @@ static void test_ranks_that_differ_reform_and_the_attempt_is_a_suspect(void **st
     said = scene_log_end();
     assert_int_equal(peers->epoch, epoch + 1);
     assert_int_equal(peers->tokens, 0); /* nothing of that step was published */
+    assert_int_equal(peers->incidents, 1);
     /* T14: who, where, and both digests, in one line. The first step opens the slot, then runs. */
     assert_non_null(strstr(said, "GROUP-DIVERGED rank=1 "));
     assert_non_null(strstr(said, " step=1 item=1 request=0000000000000009 attempt=1 slot="));

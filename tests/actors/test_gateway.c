@@ -255,6 +255,7 @@ static void test_second_charge_ends_it_as_poisoned(void **state)
         end.charge = 1;
         scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
     }
+    scene_take(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_incident);
     expect_client_end(scene, 1, END_POISONED, 0);
     scene_expect_nothing(scene);
 }

@@ -111,7 +111,7 @@ static void test_frames_are_kept_as_text_without_token_ids(void **state)
     ring_close(ring); /* the next life makes its own */
     ring_unlink(prefix, "gateway/0");
     incident_end(&where, &incident);
-    assert_true(read_file(in(folder, "000001-gateway.0-3/frames"), text, sizeof(text)) > 0);
+    read_file(in(folder, "000001-gateway.0-3/gateway.0.frames"), text, sizeof(text));
     assert_non_null(strstr(text, "  7.000000 client > gateway/0 client_request{client=41"));
     assert_non_null(strstr(text, "prompt=[12 "));
     snprintf(secret, sizeof(secret), "%d", SECRET);
@@ -160,6 +160,25 @@ static void test_only_the_last_ones_are_kept_and_numbers_go_on(void **state)
     assert_int_equal(access(in(folder, name), F_OK), 0);
 }
 
+static void test_of_a_life_that_goes_on_all_is_copied_and_stays(void **state)
+{
+    static const incarnation_t lives[] = {0, 3};
+    incident_place_t where = place();
+    ring_t *ring = make_ring();
+    char text[4096];
+
+    (void)state;
+    write_file(in(root, "gateway.0-3-000008.journal"), "eight");
+    incident_copy(&where, GATEWAY, lives);
+    read_file(in(folder, "000001-gateway.0-3/gateway.0.frames"), text, sizeof(text));
+    assert_non_null(strstr(text, "client_request{client=41"));
+    read_file(in(folder, "000001-gateway.0-3/gateway.0-3-000008.journal"), text, sizeof(text));
+    assert_string_equal(text, "eight");
+    assert_int_equal(access(in(root, "gateway.0-3-000008.journal"), F_OK), 0);
+    ring_close(ring);
+    ring_unlink(prefix, "gateway/0");
+}
+
 static void test_what_cannot_be_kept_is_no_reason_to_fail(void **state)
 {
     incident_place_t where = place();
@@ -183,6 +202,7 @@ int main(void)
         TEST(test_frames_are_kept_as_text_without_token_ids),
         TEST(test_journals_of_that_life_move_and_those_of_others_stay),
         TEST(test_only_the_last_ones_are_kept_and_numbers_go_on),
+        TEST(test_of_a_life_that_goes_on_all_is_copied_and_stays),
         TEST(test_what_cannot_be_kept_is_no_reason_to_fail),
     };
 

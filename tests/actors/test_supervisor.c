@@ -102,6 +102,21 @@ static void test_who_joins_later_hears_of_the_ends_before(void **state)
     scene_expect_nothing(scene);
 }
 
+static void test_an_incident_is_kept_of_who_said_it(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t leader = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    message_incident_t incident = {{"ranks differ", 12}};
+    const message_keep_t *keep;
+
+    start(scene);
+    scene_send(scene, leader, MESSAGE_incident, &incident);
+    keep = scene_take(scene, PORT_PROCESS, MESSAGE_keep);
+    assert_int_equal(keep->actor, leader);
+    assert_memory_equal(keep->reason.data, "ranks differ", 12);
+    scene_expect_nothing(scene);
+}
+
 static void test_kill_names_a_life_and_charges_nobody(void **state)
 {
     scene_t *scene = *state;
@@ -306,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_every_pair_is_decided),
         SCENE_TEST(test_dead_child_is_announced_before_its_next_life),
         SCENE_TEST(test_who_joins_later_hears_of_the_ends_before),
+        SCENE_TEST(test_an_incident_is_kept_of_who_said_it),
         SCENE_TEST(test_kill_names_a_life_and_charges_nobody),
         SCENE_TEST(test_restarts_end_in_degraded_never_in_a_storm),
         SCENE_TEST(test_stalled_child_is_put_down),

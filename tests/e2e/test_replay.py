@@ -60,7 +60,7 @@ class Replay(unittest.TestCase):
             incidents = os.path.join(run, "incidents")
             self.assertEqual(os.listdir(incidents), ["000001-decode.0-1"])
             incident = os.path.join(incidents, "000001-decode.0-1")
-            with open(os.path.join(incident, "frames"), encoding="utf-8") as file:
+            with open(os.path.join(incident, "decode.0.frames"), encoding="utf-8") as file:
                 self.assertIn("prefill/0 > decode/0 reserve{", file.read())
 
             # As a file in another place, with nothing of the deployment beside it.
