@@ -317,7 +317,7 @@ def remains(deployment):
 
 
 def report(rows, sessions):
-    print(f"{sessions} sessions at once; the longest silence in the middle of an answer, in seconds")
+    print(f"{sessions} sessions at once; the longest silence in the middle of an answer, seconds")
     print(f"{'fault':>6} {'faults':>7} {'answers hit':>11} {'lost':>5} {'of a dead gateway':>18} "
           f"{'wrong':>6} {'stuck':>6} {'p50':>7} {'p99':>7} {'worst':>7}")
     for kind, row in rows.items():

@@ -131,6 +131,8 @@ static status_t read_tools(chat_encoding_t *e)
             return chat_refuse(e, "must be an object", "tools[%u].function", index);
         if (!is(e, member(e, function, "name"), DOCUMENT_STRING))
             return chat_refuse(e, "must be a string", "tools[%u].function.name", index);
+        if (document_equals(e->request, member(e, function, "name"), ""))
+            return chat_refuse(e, "must not be empty", "tools[%u].function.name", index);
     }
     e->tools = index > 0 && !none ? tools : DOCUMENT_NONE;
     return STATUS_OK;

@@ -7,7 +7,7 @@
 #include "model/document.h"
 #include "runtime/base/log.h"
 
-enum { ADMIN_CONNECTIONS_MAX = 32, ADMIN_BYTES_MAX = 16 << 20, TEXT_BYTES_MAX = 256 };
+enum { ADMIN_CONNECTIONS_MAX = 32, ADMIN_BODY_BYTES_MAX = 1 << 16, ADMIN_BYTES_MAX = 16 << 20, TEXT_BYTES_MAX = 256 };
 
 struct admin {
     struct ev_loop *loop;
@@ -163,6 +163,7 @@ status_t admin_open(struct ev_loop *loop, const char *address, uint16_t port,
                     const admin_handlers_t *handlers, void *context, admin_t **admin)
 {
     static const http_handlers_t http_handlers = {on_request, on_more, on_done};
+    static const http_limits_t limits = {ADMIN_CONNECTIONS_MAX, ADMIN_BODY_BYTES_MAX};
     admin_t *self = calloc(1, sizeof(*self));
     status_t status;
 
@@ -171,8 +172,7 @@ status_t admin_open(struct ev_loop *loop, const char *address, uint16_t port,
     self->loop = loop;
     self->handlers = *handlers;
     self->context = context;
-    status =
-        http_open(address, port, ADMIN_CONNECTIONS_MAX, &http_handlers, self, &self->http);
+    status = http_open(address, port, &limits, &http_handlers, self, &self->http);
     if (status != STATUS_OK) {
         free(self);
         return status;

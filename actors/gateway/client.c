@@ -490,16 +490,20 @@ static void answer_models(port_state_t *self, http_exchange_t *exchange, bool li
     text_buffer_fini(&out);
 }
 
-/* A path that clients know, asked for with another method than it has. */
-static bool is_known(const char *path)
+/* The methods of a path that clients know; NULL: there is no such path. */
+static const char *methods_of(const char *path)
 {
-    static const char *const paths[] = {
-        "/v1/chat/completions", "/v1/completions", "/v1/models", "/health", "/ready", "/metrics"};
+    static const struct {
+        const char *path;
+        const char *methods;
+    } known[] = {{"/v1/chat/completions", "POST"}, {"/v1/completions", "POST"},
+                 {"/v1/models", "GET, HEAD"},      {"/health", "GET, HEAD"},
+                 {"/ready", "GET, HEAD"},          {"/metrics", "GET, HEAD"}};
 
-    for (size_t i = 0; i < COUNT_OF(paths); i++)
-        if (strcmp(path, paths[i]) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        if (strcmp(path, known[i].path) == 0)
+            return known[i].methods;
+    return NULL;
 }
 
 static void answer_metrics(port_state_t *self, http_exchange_t *exchange)
@@ -551,7 +555,11 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
                strcmp(path + sizeof(models) - 1, self->topology->served_name) == 0) {
         answer_models(self, exchange, false);
     } else if (!get || !answer_get(self, exchange, path)) {
-        openai_error_set(&error, is_known(path) ? 405 : 404, "", "there is no %s %s", method, path);
+        const char *methods = methods_of(path);
+
+        openai_error_set(&error, methods ? 405 : 404, "", "there is no %s %s", method, path);
+        if (methods)
+            http_header_add(exchange, "Allow", methods);
         answer_error(self, exchange, &error);
     }
 }
@@ -726,17 +734,21 @@ static status_t open_all(port_state_t *self, const client_setup_t *setup)
     static const admin_handlers_t admin = {admin_next, admin_abort, answer_get, admin_drain,
                                             admin_done};
     const topology_gateway_t *gateway = &self->topology->gateways[setup->gateway];
+    http_limits_t limits = {
+        .body_bytes = CLIENT_BODY_BYTES +
+                      (size_t)CLIENT_BODY_BYTES_PER_TOKEN * self->topology->context_tokens};
 
     self->client_max = gateway->streams_max + 1;
     if (self->client_max > 1u << CLIENT_BITS)
         self->client_max = 1u << CLIENT_BITS;
+    limits.connections = 2 * self->client_max + 16;
     self->clients = calloc(self->client_max, sizeof(*self->clients));
     self->ids = calloc(self->topology->context_tokens + 1u, sizeof(*self->ids));
     if (!self->clients || !self->ids)
         return FAIL(STATUS_NO_MEMORY, "no memory for %u clients", self->client_max);
     TRY(open_model(self));
     TRY(http_open(gateway->listen, setup->port_given ? setup->port : gateway->port,
-                  2 * self->client_max + 16, &handlers, self, &self->http));
+                  &limits, &handlers, self, &self->http));
     TRY(admin_open(process_loop(self->process), gateway->admin_listen,
                    setup->port_given ? setup->admin_port : gateway->admin_port, &admin, self,
                    &self->admin));

@@ -10,6 +10,10 @@
 #include "topology/topology.h"
 
 enum {
+    /* A body may be so large, and so much more for each token of the context: as JSON writes the longest
+     * ones. What is larger could not be served, and would hold up everybody while it is read. */
+    CLIENT_BODY_BYTES = 1 << 20,
+    CLIENT_BODY_BYTES_PER_TOKEN = 128,
     CLIENT_PROBE_MS = 100,    /* between two requests of its own, until one is answered: ready */
     CLIENT_PROBE_READY_S = 5, /* and from then on; no answer within it: not ready */
 };

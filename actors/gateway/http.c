@@ -1,7 +1,13 @@
 /* http.c - libmicrohttpd behind one epoll descriptor.
  *
- * The descriptor holds libmicrohttpd's own epoll set and, for each exchange that waits, its socket
- * with EPOLLRDHUP only: data that a client sends ahead of its turn wakes nobody, its end does.
+ * The descriptor holds libmicrohttpd's own epoll set and every client's socket, with EPOLLRDHUP only:
+ * data that a client sends ahead of its turn wakes nobody, its end does. libmicrohttpd itself does
+ * not see an end that comes together with the last data, nor one while a connection is suspended. An
+ * exchange that waits is lost then; any other connection is shut down for reading, so that
+ * libmicrohttpd looks again, takes what is still there, and finds the end behind it.
+ *
+ * A connection is at rest until the whole of a request is here. Those at rest stand in a list, the one
+ * longest there first: it is closed when all places are taken.
  *
  *   RECEIVING ──whole──> WAITING (suspended) ──answer──> ANSWERING ──> done
  *                             │ EOF: LOST                  └ stream empty: suspended, watched again
@@ -21,8 +27,21 @@ enum { EVENTS_MAX = 64, CONNECTION_MEMORY_BYTES = 32 << 10 };
 
 typedef enum { RECEIVING, WAITING, ANSWERING } exchange_state_t;
 
+/* A client's connection, with or without an exchange. */
+typedef struct connection connection_t;
+
+struct connection {
+    struct MHD_Connection *mhd;
+    http_exchange_t *exchange; /* that waits: suspended */
+    int socket;
+    bool rests;
+    connection_t *previous; /* those at rest */
+    connection_t *next;
+};
+
 struct http_exchange {
     http_t *http;
+    connection_t *client;
     struct MHD_Connection *connection;
     exchange_state_t state;
     char *method;
@@ -32,12 +51,13 @@ struct http_exchange {
     size_t body_room;
     unsigned refuse_status; /* RECEIVING: answer this instead of calling `request` */
     bool suspended;
-    bool watched;
     bool streaming;
     bool ended; /* the stream has its last byte */
     bool lost;  /* the client left */
     struct MHD_Response *response;
     unsigned status;
+    const char *header_name; /* http_header_add */
+    const char *header_value;
     char *buffer; /* of a stream */
     size_t buffer_used;
     void *user;
@@ -50,39 +70,96 @@ struct http {
     int epoll;
     http_handlers_t handlers;
     void *context;
+    http_limits_t limits;
     http_exchange_t *exchanges;
+    uint32_t connections;
+    connection_t *rest_first; /* longest at rest */
+    connection_t *rest_last;
 };
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void rest_end(http_t *http, connection_t *client)
+{
+    if (!client->rests)
+        return;
+    client->rests = false;
+    if (client->previous)
+        client->previous->next = client->next;
+    else
+        http->rest_first = client->next;
+    if (client->next)
+        client->next->previous = client->previous;
+    else
+        http->rest_last = client->previous;
+}
+
+static void rest_begin(http_t *http, connection_t *client)
+{
+    rest_end(http, client);
+    client->rests = true;
+    client->previous = http->rest_last;
+    client->next = NULL;
+    if (http->rest_last)
+        http->rest_last->next = client;
+    else
+        http->rest_first = client;
+    http->rest_last = client;
+}
+
+/* Its end is told from now on: to the exchange that waits, or once to libmicrohttpd. */
+static void watch(http_t *http, connection_t *client, int operation)
+{
+    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = client};
+
+    if (!client->exchange)
+        event.events |= EPOLLET;
+    epoll_ctl(http->epoll, operation, client->socket, &event);
+}
+
+static void on_connection(void *context, struct MHD_Connection *mhd, void **user,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    http_t *http = context;
+    connection_t *client = *user;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        client = calloc(1, sizeof(*client));
+        *user = client;
+        if (!client)
+            return; /* on_access refuses it */
+        client->mhd = mhd;
+        client->socket =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        watch(http, client, EPOLL_CTL_ADD);
+        rest_begin(http, client);
+        if (++http->connections >= http->limits.connections && http->rest_first != client)
+            shutdown(http->rest_first->socket, SHUT_RDWR);
+    } else if (client) {
+        epoll_ctl(http->epoll, EPOLL_CTL_DEL, client->socket, NULL);
+        rest_end(http, client);
+        http->connections--;
+        free(client);
+        *user = NULL;
+    }
+}
 
 /* ---- suspending and watching ----------------------------------------------------------------- */
 
-static int socket_of(const http_exchange_t *exchange)
-{
-    return MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-        ->connect_fd;
-}
-
 static void suspend_connection(http_exchange_t *exchange)
 {
-    struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = exchange};
-
     MHD_suspend_connection(exchange->connection);
     exchange->suspended = true;
-    exchange->watched =
-        epoll_ctl(exchange->http->epoll, EPOLL_CTL_ADD, socket_of(exchange), &event) == 0;
-}
-
-static void unwatch(http_exchange_t *exchange)
-{
-    if (exchange->watched)
-        epoll_ctl(exchange->http->epoll, EPOLL_CTL_DEL, socket_of(exchange), NULL);
-    exchange->watched = false;
+    exchange->client->exchange = exchange;
+    watch(exchange->http, exchange->client, EPOLL_CTL_MOD);
 }
 
 static void resume_connection(http_exchange_t *exchange)
 {
     if (!exchange->suspended)
         return;
-    unwatch(exchange);
+    exchange->client->exchange = NULL;
+    watch(exchange->http, exchange->client, EPOLL_CTL_MOD);
     exchange->suspended = false;
     MHD_resume_connection(exchange->connection);
 }
@@ -119,11 +196,14 @@ static ssize_t on_read(void *context, uint64_t position, char *target, size_t ro
 static http_exchange_t *exchange_begin(http_t *http, struct MHD_Connection *connection,
                                        const char *method, const char *path)
 {
-    http_exchange_t *exchange = calloc(1, sizeof(*exchange));
+    connection_t *client =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    http_exchange_t *exchange = client ? calloc(1, sizeof(*exchange)) : NULL;
 
     if (!exchange)
         return NULL;
     exchange->http = http;
+    exchange->client = client;
     exchange->connection = connection;
     exchange->method = strdup(method);
     exchange->path = strdup(path);
@@ -155,9 +235,10 @@ static void exchange_free(http_exchange_t *exchange)
 
 static void append_body(http_exchange_t *exchange, const char *data, size_t bytes)
 {
+    rest_begin(exchange->http, exchange->client); /* it moves */
     if (exchange->refuse_status)
         return; /* what is refused is read and forgotten */
-    if (bytes > HTTP_BODY_BYTES_MAX - exchange->body_bytes) {
+    if (bytes > exchange->http->limits.body_bytes - exchange->body_bytes) {
         exchange->refuse_status = MHD_HTTP_CONTENT_TOO_LARGE;
         return;
     }
@@ -179,11 +260,13 @@ static void append_body(http_exchange_t *exchange, const char *data, size_t byte
 
 static void refuse(http_exchange_t *exchange)
 {
-    static const char body[] =
-        "{\"error\": {\"message\": \"the request body is too large\", "
-        "\"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}";
+    char body[256];
 
-    http_answer(exchange, exchange->refuse_status, "application/json", 0, body, sizeof(body) - 1);
+    (void)snprintf(body, sizeof(body),
+                   "{\"error\": {\"message\": \"the request body is too large: at most %zu bytes "
+                   "are taken\", \"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}",
+                   exchange->http->limits.body_bytes);
+    http_answer(exchange, exchange->refuse_status, "application/json", 0, body, strlen(body));
 }
 
 static enum MHD_Result on_access(void *context, struct MHD_Connection *connection, const char *url,
@@ -206,6 +289,7 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *connectio
     }
     if (exchange->state == RECEIVING) {
         exchange->state = WAITING;
+        rest_end(http, exchange->client);
         if (exchange->refuse_status)
             refuse(exchange);
         else
@@ -234,7 +318,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (!exchange)
         return;
     *user = NULL;
-    unwatch(exchange);
+    rest_begin(http, exchange->client); /* or it ends now */
     if (exchange->state != RECEIVING)
         http->handlers.done(http->context, exchange,
                             code == MHD_REQUEST_TERMINATED_COMPLETED_OK && !exchange->lost);
@@ -243,8 +327,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static status_t start_daemon(http_t *http, const char *address, uint16_t port,
-                             uint32_t connections_max)
+static status_t start_daemon(http_t *http, const char *address, uint16_t port)
 {
     struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -254,7 +337,8 @@ static status_t start_daemon(http_t *http, const char *address, uint16_t port,
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, port, NULL, NULL, on_access, http,
         MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&where, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        http, MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        http, MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)http->limits.connections, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)HTTP_IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_END);
     if (!http->daemon)
@@ -266,7 +350,7 @@ static status_t start_daemon(http_t *http, const char *address, uint16_t port,
     return STATUS_OK;
 }
 
-status_t http_open(const char *address, uint16_t port, uint32_t connections_max,
+status_t http_open(const char *address, uint16_t port, const http_limits_t *limits,
                    const http_handlers_t *handlers, void *context, http_t **out)
 {
     http_t *http = calloc(1, sizeof(*http));
@@ -275,10 +359,13 @@ status_t http_open(const char *address, uint16_t port, uint32_t connections_max,
     if (!http)
         return FAIL(STATUS_NO_MEMORY, "no memory for the HTTP server");
     http->handlers = *handlers;
+    http->limits = *limits;
+    if (http->limits.body_bytes > HTTP_BODY_BYTES_MAX)
+        http->limits.body_bytes = HTTP_BODY_BYTES_MAX;
     http->context = context;
     http->epoll = epoll_create1(EPOLL_CLOEXEC);
     status = http->epoll < 0 ? FAIL(STATUS_IO, "epoll: %s", strerror(errno))
-                             : start_daemon(http, address, port, connections_max);
+                             : start_daemon(http, address, port);
     if (status != STATUS_OK) {
         http_close(http);
         return status;
@@ -305,6 +392,11 @@ uint16_t http_port(const http_t *http)
     return MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
 }
 
+uint32_t http_connections(const http_t *http)
+{
+    return http->connections;
+}
+
 int http_descriptor(const http_t *http)
 {
     return http->epoll;
@@ -316,12 +408,16 @@ void http_run(http_t *http)
     int count = epoll_wait(http->epoll, events, EVENTS_MAX, 0);
 
     for (int i = 0; i < count; i++) {
-        http_exchange_t *exchange = events[i].data.ptr;
+        connection_t *client = events[i].data.ptr;
 
-        if (!exchange)
+        if (!client)
             continue; /* libmicrohttpd's own: it runs below in any case */
-        exchange->lost = true;
-        resume_connection(exchange);
+        if (!client->exchange) {
+            shutdown(client->socket, SHUT_RD);
+            continue;
+        }
+        client->exchange->lost = true;
+        resume_connection(client->exchange);
     }
     MHD_run(http->daemon);
 }
@@ -359,8 +455,17 @@ static void respond(http_exchange_t *exchange, unsigned status, const char *cont
         MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
         if (exchange->streaming)
             MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+        if (exchange->header_name)
+            MHD_add_response_header(exchange->response, exchange->header_name,
+                                    exchange->header_value);
     }
     resume_connection(exchange);
+}
+
+void http_header_add(http_exchange_t *exchange, const char *name, const char *value)
+{
+    exchange->header_name = name;
+    exchange->header_value = value;
 }
 
 void http_answer(http_exchange_t *exchange, unsigned status, const char *content_type,

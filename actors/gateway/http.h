@@ -15,11 +15,16 @@
 #include "runtime/base/status.h"
 
 enum {
-    HTTP_BODY_BYTES_MAX = 32 << 20,
+    HTTP_BODY_BYTES_MAX = 32 << 20, /* whatever http_limits_t says */
     HTTP_BUFFER_BYTES =
         32 << 10, /* of a stream: what the socket has not taken yet; `more` is asked below half */
     HTTP_IDLE_SECONDS = 120, /* a connection between requests, or inside one that does not arrive */
 };
+
+typedef struct {
+    uint32_t connections; /* when all are taken, the one longest at rest makes room */
+    size_t body_bytes;    /* larger ones are read, forgotten and answered 413 */
+} http_limits_t;
 
 typedef struct http http_t;
 
@@ -37,11 +42,13 @@ typedef struct {
 } http_handlers_t;
 
 /* Listens on address:port (port 0: any free one). Owner closes. IO with the reason if it cannot. */
-MUST_USE status_t http_open(const char *address, uint16_t port, uint32_t connections_max,
+MUST_USE status_t http_open(const char *address, uint16_t port, const http_limits_t *limits,
                             const http_handlers_t *handlers, void *context, http_t **http);
 /* Drops all connections; `done` is called for each exchange. */
 void http_close(http_t *http);
 uint16_t http_port(const http_t *http);
+/* Clients that are connected now. */
+uint32_t http_connections(const http_t *http);
 
 /* Watch this for reading and call http_run when it is, and after every round of verbs. */
 int http_descriptor(const http_t *http);
@@ -55,6 +62,8 @@ void *http_user(const http_exchange_t *exchange);
 /* A request header, or NULL. */
 const char *http_header(const http_exchange_t *exchange, const char *name);
 
+/* A header of the answer that follows, one at most; borrowed until then. */
+void http_header_add(http_exchange_t *exchange, const char *name, const char *value);
 /* The whole answer. `retry_after_s` 0: no such header. Body is copied. */
 void http_answer(http_exchange_t *exchange, unsigned status, const char *content_type,
                  uint32_t retry_after_s, const char *body, size_t bytes);

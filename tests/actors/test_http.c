@@ -17,7 +17,9 @@
 
 #include "actors/gateway/http.h"
 
-enum { STREAM_BYTES = 1 << 20, TURNS_MAX = 100000, CONNECTIONS_MAX = 16 };
+enum { STREAM_BYTES = 1 << 20, TURNS_MAX = 100000, CONNECTIONS_MAX = 16, BODY_BYTES = 3 << 20 };
+
+static const http_limits_t limits = {CONNECTIONS_MAX, BODY_BYTES};
 
 typedef struct {
     http_t *http;
@@ -84,7 +86,7 @@ static int setup(void **state)
     static const http_handlers_t handlers = {on_request, on_more, on_done};
     world_t *world = calloc(1, sizeof(*world));
 
-    if (http_open("127.0.0.1", 0, CONNECTIONS_MAX, &handlers, world, &world->http) != STATUS_OK)
+    if (http_open("127.0.0.1", 0, &limits, &handlers, world, &world->http) != STATUS_OK)
         return -1;
     *state = world;
     return 0;
@@ -251,12 +253,12 @@ static void test_body_over_the_limit_is_refused_with_413(void **state)
     char text[1024];
     static char block[1 << 20];
     int descriptor =
-        client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 34603008\r\n\r\n");
+        client(world, "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 3145729\r\n\r\n");
     size_t sent = 0;
 
     memset(block, 'b', sizeof(block));
-    while (sent < 34603008) {
-        size_t left = 34603008 - sent;
+    while (sent < BODY_BYTES + 1) {
+        size_t left = BODY_BYTES + 1 - sent;
         ssize_t bytes = send(descriptor, block, left < sizeof(block) ? left : sizeof(block), 0);
 
         if (bytes > 0)
@@ -267,6 +269,50 @@ static void test_body_over_the_limit_is_refused_with_413(void **state)
     assert_non_null(strstr(text, "HTTP/1.1 413"));
     assert_int_equal(world->requests, 0);
     close(descriptor);
+}
+
+/* Half of a request and an end in one go: there is nothing to wait for. */
+static void test_an_end_that_comes_with_the_last_data_is_seen(void **state)
+{
+    static const char *const halves[] = {"G", "GET /now HTTP/1.1\r\nHo",
+                                         "POST /now HTTP/1.1\r\nContent-Length: 9\r\n\r\nhalf"};
+    world_t *world = *state;
+
+    for (unsigned i = 0; i < 4 * CONNECTIONS_MAX; i++)
+        close(client(world, halves[i % COUNT_OF(halves)]));
+    for (int i = 0; i < TURNS_MAX && http_connections(world->http) > 0; i++)
+        turn(world);
+    assert_int_equal(http_connections(world->http), 0);
+    assert_int_equal(world->requests, 0);
+}
+
+/* Who holds a place and asks for nothing keeps nobody out; who waits for an answer keeps his. */
+static void test_the_connection_longest_at_rest_makes_room(void **state)
+{
+    world_t *world = *state;
+    int waiting = client(world, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
+    int resting[2 * CONNECTIONS_MAX];
+    char text[1024];
+    int last;
+
+    for (int i = 0; i < TURNS_MAX && !world->waiting; i++)
+        turn(world);
+    for (unsigned i = 0; i < COUNT_OF(resting); i++) {
+        resting[i] = client(world, "GET /now HTTP/1.1\r\nHo");
+        turn(world);
+    }
+    last = client(world, "GET /now HTTP/1.1\r\nHost: a\r\n\r\n");
+    read_until(world, last, "at once", text, sizeof(text));
+    assert_non_null(strstr(text, "at once"));
+    assert_int_equal(recv(resting[0], text, sizeof(text), 0), 0);
+    assert_non_null(world->waiting);
+    http_answer(world->waiting, 200, "text/plain", 0, "later", 5);
+    read_until(world, waiting, "later", text, sizeof(text));
+    assert_non_null(strstr(text, "later"));
+    for (unsigned i = 0; i < COUNT_OF(resting); i++)
+        close(resting[i]);
+    close(waiting);
+    close(last);
 }
 
 static void test_closing_ends_what_waits(void **state)
@@ -280,7 +326,7 @@ static void test_closing_ends_what_waits(void **state)
     http_close(world->http);
     assert_int_equal(world->cut, 1);
     close(descriptor);
-    assert_int_equal(http_open("127.0.0.1", 0, 16, &handlers, world, &world->http), STATUS_OK);
+    assert_int_equal(http_open("127.0.0.1", 0, &limits, &handlers, world, &world->http), STATUS_OK);
 }
 
 /* Else two deployments of one user would share a port, and each get some of the other's clients. */
@@ -290,7 +336,7 @@ static void test_port_is_taken_once(void **state)
     static const http_handlers_t handlers = {on_request, on_more, on_done};
     http_t *other;
 
-    assert_int_equal(http_open("127.0.0.1", http_port(world->http), 16, &handlers, world, &other),
+    assert_int_equal(http_open("127.0.0.1", http_port(world->http), &limits, &handlers, world, &other),
                      STATUS_IO);
 }
 
@@ -309,6 +355,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             test_clients_that_leave_give_their_places_back_beside_an_idle_one, setup, teardown),
         cmocka_unit_test_setup_teardown(test_body_over_the_limit_is_refused_with_413, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_an_end_that_comes_with_the_last_data_is_seen, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_the_connection_longest_at_rest_makes_room, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_closing_ends_what_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_taken_once, setup, teardown),

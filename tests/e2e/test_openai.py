@@ -252,10 +252,18 @@ class Refusals(unittest.TestCase):
     def test_a_large_body_is_read_without_waiting(self):
         body = {"model": model, "messages": [{"role": "user", "content": "What is 4 times 2?"}]}
         request = urllib.request.Request(deployment.url + "/v1/chat/completions",
-                                         json.dumps(body).encode() + b" " * (16 << 20),
+                                         json.dumps(body).encode() + b" " * (1 << 20),
                                          {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as answer:
             self.assertEqual(json.load(answer)["choices"][0]["message"]["content"], "4 * 2 = 8.")
+
+    def test_a_body_that_no_context_could_hold_is_refused(self):
+        request = urllib.request.Request(deployment.url + "/v1/chat/completions", b" " * (8 << 20),
+                                         {"Content-Type": "application/json"})
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(request, timeout=60)
+        self.assertEqual(caught.exception.code, 413)
+        self.assertIn("at most", json.load(caught.exception)["error"]["message"])
 
     def test_what_is_no_json_is_refused(self):
         request = urllib.request.Request(deployment.url + "/v1/chat/completions", b'{"messages": [',
@@ -279,6 +287,7 @@ class Service(unittest.TestCase):
             with self.assertRaises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(request, timeout=60)
             self.assertEqual(caught.exception.code, status, path)
+            self.assertEqual("Allow" in caught.exception.headers, status == 405, path)
 
     def test_health_and_ready(self):
         for path in ("/health", "/ready", "/v1/models"):

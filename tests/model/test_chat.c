@@ -361,6 +361,25 @@ static void test_only_our_text_is_trusted(void **state)
     chat_prompt_fini(&prompt);
 }
 
+static void refuse(const char *request, const char *parameter)
+{
+    chat_prompt_t prompt;
+    chat_refusal_t refusal;
+
+    if (encode(request, &prompt, &refusal) != STATUS_INVALID)
+        fail_msg("taken: %s", request);
+    assert_string_equal(refusal.param, parameter);
+    assert_true(refusal.reason[0] != '\0');
+    chat_prompt_fini(&prompt);
+}
+
+static void test_a_tool_has_a_name(void **state)
+{
+    (void)state;
+    refuse("{'messages':[{'role':'user','content':''}],'tools':[{'function':{'name':''}}]}",
+           "tools[0].function.name");
+}
+
 static void test_refusals_name_the_parameter(void **state)
 {
     (void)state;
@@ -421,15 +440,8 @@ static void test_refusals_name_the_parameter(void **state)
         {"{'messages':[{'role':'user','content':''}],'reasoning_effort':1}", "reasoning_effort"},
         {"{'messages':[{'role':'user','content':''}],'drop_thinking':'no'}", "drop_thinking"},
     };
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        chat_prompt_t prompt;
-        chat_refusal_t refusal;
-        if (encode(cases[i][0], &prompt, &refusal) != STATUS_INVALID)
-            fail_msg("taken: %s", cases[i][0]);
-        assert_string_equal(refusal.param, cases[i][1]);
-        assert_true(refusal.reason[0] != '\0');
-        chat_prompt_fini(&prompt);
-    }
+    for (size_t i = 0; i < COUNT_OF(cases); i++)
+        refuse(cases[i][0], cases[i][1]);
 }
 
 /* ---- blocks ---- */
@@ -519,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_damaged_requests_do_no_harm),
         cmocka_unit_test(test_prompts_by_rule),
         cmocka_unit_test(test_only_our_text_is_trusted),
+        cmocka_unit_test(test_a_tool_has_a_name),
         cmocka_unit_test(test_refusals_name_the_parameter),
         cmocka_unit_test(test_blocks_are_cut_out_of_an_encoder),
         cmocka_unit_test(test_block_sources),
