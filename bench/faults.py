@@ -62,7 +62,7 @@ class Session:
     def start(self):
         self.number = (self.number + 1) % PROMPTS
         self.buffer, self.text, self.finish = b"", b"", None
-        self.heard = time.monotonic()
+        self.heard = 0  # when its last token came
         self.tokens = 0
         self.silence = None  # the longest since a fault came; None: none did
         self.socket = socket.socket()
@@ -222,7 +222,7 @@ class Faults:
             os.kill(pid, number)
 
     def strike(self, kind, victims, act, dies):
-        """One fault; returns when everybody goes on, and who died lives again."""
+        """One fault; returns when who died lives again, and every session has a token since."""
         crowd = self.crowd
         crowd.run_for(SETTLE_S)
         pids = {name: row["pid"] for row in self.deployment.ps()
@@ -233,9 +233,9 @@ class Faults:
         for session in hit:
             session.silence, session.heard = 0, at
         act(pids)
-        fine = crowd.run(lambda: all(session.heard > at for session in crowd.sessions))
-        if dies:
-            fine = crowd.run(lambda: self.live_again(pids)) and fine
+        fine = not dies or crowd.run(lambda: self.live_again(pids))
+        whole = time.monotonic()
+        fine = crowd.run(lambda: all(session.heard > whole for session in crowd.sessions)) and fine
         for session in hit:
             session.harvest()
         lost, wrong = crowd.lost[lost:], crowd.wrong[wrong:]

@@ -7,7 +7,12 @@
 #include "model/document.h"
 #include "runtime/base/log.h"
 
-enum { ADMIN_CONNECTIONS_MAX = 32, ADMIN_BODY_BYTES_MAX = 1 << 16, ADMIN_BYTES_MAX = 16 << 20, TEXT_BYTES_MAX = 256 };
+enum {
+    ADMIN_CONNECTIONS_MAX = 32,
+    ADMIN_BODY_BYTES_MAX = 1 << 16,
+    ADMIN_BYTES_MAX = 16 << 20,
+    TEXT_BYTES_MAX = 256
+};
 
 struct admin {
     struct ev_loop *loop;

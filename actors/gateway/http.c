@@ -264,7 +264,8 @@ static void refuse(http_exchange_t *exchange)
 
     (void)snprintf(body, sizeof(body),
                    "{\"error\": {\"message\": \"the request body is too large: at most %zu bytes "
-                   "are taken\", \"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}",
+                   "are taken\", \"type\": \"invalid_request_error\", \"param\": null, "
+                   "\"code\": null}}",
                    exchange->http->limits.body_bytes);
     http_answer(exchange, exchange->refuse_status, "application/json", 0, body, strlen(body));
 }

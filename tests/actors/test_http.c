@@ -334,10 +334,10 @@ static void test_port_is_taken_once(void **state)
 {
     world_t *world = *state;
     static const http_handlers_t handlers = {on_request, on_more, on_done};
+    const uint16_t port = http_port(world->http);
     http_t *other;
 
-    assert_int_equal(http_open("127.0.0.1", http_port(world->http), &limits, &handlers, world, &other),
-                     STATUS_IO);
+    assert_int_equal(http_open("127.0.0.1", port, &limits, &handlers, world, &other), STATUS_IO);
 }
 
 int main(void)
