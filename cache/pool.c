@@ -242,8 +242,13 @@ uint32_t pool_owned(const pool_t *pool, uint32_t owner)
     uint32_t owned = 0;
 
     for (int kind = 0; kind < UNIT_COUNT; kind++) {
-        for (uint32_t i = 0; i < pool->units[kind].count; i++)
-            owned += pool_item(pool, (unit_t){(unit_kind_t)kind, i})->owner == owner;
+        const pool_item_t *items = &pool->items[pool->units[kind].first];
+        uint32_t leased = pool->units[kind].in_state[POOL_LEASED]; /* nobody owns others */
+
+        for (uint32_t i = 0; leased > 0 && i < pool->units[kind].count; i++) {
+            leased -= items[i].state == POOL_LEASED;
+            owned += items[i].owner == owner;
+        }
     }
     return owned;
 }

@@ -49,9 +49,6 @@ static void make_as_told(world_client_t *client, const world_config_t *config,
     client->output_tokens_max = request->output_tokens_max;
     client->sampling = (device_sampling_t){.top_p = 1, .repetition_penalty = 1};
     fill(client, &told, setup, 0, random_at(told.seed, client->id), request->shared_tokens);
-    client->poisoned = client->id == config->poisoned;
-    if (client->poisoned)
-        client->prompt[client->prompt_count - 1] = WORLD_POISON_TOKEN;
 }
 
 void load_make(world_client_t *clients, uint32_t count, const world_config_t *config,
@@ -63,6 +60,9 @@ void load_make(world_client_t *clients, uint32_t count, const world_config_t *co
             make(&clients[i], config, setup, &config->load[i]);
         else
             make_as_told(&clients[i], config, setup, &config->requests[i]);
+        clients[i].poisoned = clients[i].id == config->poisoned && clients[i].prompt;
+        if (clients[i].poisoned)
+            clients[i].prompt[clients[i].prompt_count - 1] = WORLD_POISON_TOKEN;
     }
 }
 

@@ -258,6 +258,7 @@ static void configure(world_config_t *config, const scenario_t *scenario, const 
         .without_checks = plant_is_built(), /* there the oracles must see it alone */
         .credit_messages = story->credit,
         .tick_us = story->tick_us,
+        .poisoned = story->poisoned,
         .trace = scenario->trace,
         .met = scenario->coverage ? scenario->coverage->met : NULL,
         .chronicle = scenario->chronicle,

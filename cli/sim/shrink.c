@@ -179,9 +179,10 @@ static bool simplify_faults(shrink_t *self)
 
 static bool lift_bounds(shrink_t *self)
 {
-    uint32_t *const bounds[] = {&self->story->pages, &self->story->slots, &self->story->streams,
-                                &self->story->chunk_tokens, &self->story->border_every,
-                                &self->story->credit};
+    uint32_t *const bounds[] = {&self->story->pages,        &self->story->slots,
+                                &self->story->streams,      &self->story->chunk_tokens,
+                                &self->story->border_every, &self->story->credit,
+                                &self->story->poisoned};
     bool kept = false;
 
     for (uint32_t i = 0; i < COUNT_OF(bounds); i++)

@@ -127,6 +127,8 @@ static void draw_bounds(story_t *story, random_t *random)
     story->drain_ms = (uint32_t)draw_long(random, DRAIN_MS);
     if (random_at(story->seed, 3) % 4 == 0)
         story->credit = 1 + (uint32_t)(random_at(story->seed, 4) % CREDIT_DRAWN);
+    if (random_at(story->seed, 5) % 16 == 0)
+        story->poisoned = 1 + (uint32_t)(random_at(story->seed, 6) % story->request_count);
 }
 
 static bool fits(fault_kind_t kind, uint16_t actor)
@@ -265,7 +267,7 @@ static void draw_faults(story_t *story, random_t *random, const topology_t *topo
     for (uint32_t i = 0; i < count && story->fault_count + 2 <= STORY_FAULTS_MAX; i++) {
         story_fault_t fault = {.kind = (uint8_t)random_below(random, FAULT_COUNT)};
 
-        if (fault.kind == FAULT_flip && flips++ == FLIPS_MAX)
+        if (fault.kind == FAULT_flip && (story->poisoned || flips++ == FLIPS_MAX))
             continue;
         if (fault.kind == FAULT_down && random_below(random, 3) > 0)
             continue; /* the end of all is the end of a story */

@@ -77,7 +77,8 @@ typedef struct {
     uint32_t streams; /* of a gateway */
     uint32_t chunk_tokens;
     uint32_t border_every;
-    uint32_t credit; /* messages that a receiver grants each of its peers */
+    uint32_t credit;   /* messages that each receiver grants */
+    uint32_t poisoned; /* the number of a request whose prompt crashes the ranks that compute its end */
     uint64_t tick_us;
     uint32_t drain_ms; /* what runs in a group that drains may go on for so long */
     uint32_t request_count;

@@ -40,7 +40,7 @@ static const text_field_t story_fields[] = {
     NUMBER(story_t, decodes),  NUMBER(story_t, transfers),    NUMBER(story_t, tp),
     NUMBER(story_t, pages),    NUMBER(story_t, slots),        NUMBER(story_t, streams),
     NUMBER(story_t, tick_us),  NUMBER(story_t, chunk_tokens), NUMBER(story_t, border_every),
-    NUMBER(story_t, drain_ms), NUMBER(story_t, credit),
+    NUMBER(story_t, drain_ms), NUMBER(story_t, credit),       NUMBER(story_t, poisoned),
 };
 
 static const text_field_t request_fields[] = {
