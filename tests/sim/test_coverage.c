@@ -25,8 +25,8 @@ static const struct {
 } floors[] = {
     {ACTOR_SUPERVISOR, "supervisor", 16}, {ACTOR_GATEWAY, "gateway", 22},
     {ACTOR_SCHEDULER, "scheduler", 5},    {ACTOR_PREFILL, "prefill", 47},
-    {ACTOR_DECODE, "decode", 41},         {ACTOR_RANK, "rank", 31},
-    {ACTOR_TRANSFER, "transfer", 15},     {ACTOR_MONITOR, "monitor", 4},
+    {ACTOR_DECODE, "decode", 40},         {ACTOR_RANK, "rank", 31},
+    {ACTOR_TRANSFER, "transfer", 14},     {ACTOR_MONITOR, "monitor", 4},
 };
 
 enum { FAULT_PAIRS_FLOOR = 88 };
