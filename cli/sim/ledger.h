@@ -27,7 +27,8 @@ typedef struct {
     bool ended;        /* END was said, or decode runs it */
     bool handed;       /* prefill: it knows that decode runs it */
     bool runs;         /* decode: all of the prompt has landed */
-    bool fenced;       /* FENCED was said */
+    bool fenced;       /* FENCED was said, or nobody is there to hear it */
+    bool buried;       /* the latter; who does not know yet that its opener died still says it */
     bool reserved;     /* decode: prefill has heard RESERVED; transfer: decode has heard OPENED */
     bool told_end;     /* the opener has heard BUSY, END, RUNNING or FENCED */
     bool told_fenced;  /* the opener has heard FENCED */

@@ -303,7 +303,7 @@ static void on_fenced(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t ac
                       ledger_name(oracle, actor), ledger_title(attempt));
         return;
     }
-    if (opening->fenced)
+    if (opening->fenced && !opening->buried)
         world_violate(oracle->world, "fence: %s says FENCED of %s to %s a second time",
                       ledger_name(oracle, actor), ledger_title(attempt), ledger_name(oracle, to));
     if (ledger_kind(oracle, actor) != ACTOR_TRANSFER && !opening->ended)
@@ -314,6 +314,7 @@ static void on_fenced(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t ac
         world_violate(oracle->world, "fence: %s says FENCED of %s, and %s is not done with it",
                       ledger_name(oracle, actor), ledger_title(attempt), busy);
     opening->fenced = true;
+    opening->buried = false;
     ledger_page_release(oracle, opening);
 }
 
@@ -351,12 +352,13 @@ static void on_kv_answer(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t
 
     if (!m->taken || source->heard)
         return;
-    *source = (ledger_opening_t){.opener = to,
-                                 .opened = actor,
-                                 .opener_life = life_of(oracle, to),
-                                 .opened_life = life_of(oracle, actor),
-                                 .heard = true,
-                                 .ended = true};
+    *source =
+        (ledger_opening_t){.opener = to,
+                           .opened = actor,
+                           .opener_life = sim_stream(oracle->sim, actor, to)->peer_incarnation,
+                           .opened_life = life_of(oracle, actor),
+                           .heard = true,
+                           .ended = true};
 }
 
 static void on_route(oracle_t *oracle, actor_id_t actor, const message_route_t *m)
@@ -462,7 +464,7 @@ void ledger_attempt_bury(oracle_t *oracle, const ledger_group_t *group)
         if (opening->opened == group->leader && opening->epoch == group->epoch &&
             !opening->fenced && is_orphan(oracle, attempt, opening) &&
             !still_moving(oracle, attempt, opening)) {
-            opening->fenced = true;
+            opening->fenced = opening->buried = true;
             ledger_page_release(oracle, opening);
         }
     }
