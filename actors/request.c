@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-void request_copy(request_t *request, const record_sampling_t *sampling,
+void request_copy(request_parameters_t *request, const record_sampling_t *sampling,
                   const record_limits_t *limits)
 {
     uint32_t bias = sampling->bias_tokens.count;
@@ -25,7 +25,7 @@ void request_copy(request_t *request, const record_sampling_t *sampling,
     request->limits.stop_tokens = (u32s_view_t){0};
 }
 
-record_sampling_t request_sampling(const request_t *request)
+record_sampling_t request_sampling(const request_parameters_t *request)
 {
     record_sampling_t sampling = request->sampling;
 
@@ -34,7 +34,7 @@ record_sampling_t request_sampling(const request_t *request)
     return sampling;
 }
 
-record_limits_t request_limits(const request_t *request)
+record_limits_t request_limits(const request_parameters_t *request)
 {
     record_limits_t limits = request->limits;
 
@@ -42,8 +42,8 @@ record_limits_t request_limits(const request_t *request)
     return limits;
 }
 
-bool request_ends(const request_t *request, const uint32_t *end_tokens, uint32_t end_token_count,
-                  uint32_t token)
+bool request_ends(const request_parameters_t *request, const uint32_t *end_tokens,
+                  uint32_t end_token_count, uint32_t token)
 {
     for (uint32_t i = 0; i < end_token_count && !request->limits.ignore_eos; i++) {
         if (end_tokens[i] == token)
@@ -56,7 +56,7 @@ bool request_ends(const request_t *request, const uint32_t *end_tokens, uint32_t
     return false;
 }
 
-bool request_has_penalty(const request_t *request)
+bool request_has_penalty(const request_parameters_t *request)
 {
     float penalty = request->sampling.repetition_penalty;
 

@@ -18,17 +18,17 @@ typedef struct {
     uint32_t bias_tokens[LOGIT_BIAS_MAX];
     float bias_values[LOGIT_BIAS_MAX];
     uint32_t stop_tokens[STOP_STRINGS_MAX];
-} request_t;
+} request_parameters_t;
 
-void request_copy(request_t *request, const record_sampling_t *sampling,
+void request_copy(request_parameters_t *request, const record_sampling_t *sampling,
                   const record_limits_t *limits);
 /* With views into `request`. */
-record_sampling_t request_sampling(const request_t *request);
-record_limits_t request_limits(const request_t *request);
+record_sampling_t request_sampling(const request_parameters_t *request);
+record_limits_t request_limits(const request_parameters_t *request);
 /* True if this token is the last one of the answer. */
-bool request_ends(const request_t *request, const uint32_t *end_tokens, uint32_t end_token_count,
-                  uint32_t token);
-bool request_has_penalty(const request_t *request);
+bool request_ends(const request_parameters_t *request, const uint32_t *end_tokens,
+                  uint32_t end_token_count, uint32_t token);
+bool request_has_penalty(const request_parameters_t *request);
 
 /* The first member of a table's entries that stand in a list, oldest first. */
 typedef struct {

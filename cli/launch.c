@@ -156,6 +156,17 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
 
 /* The ports of its last life first: clients know them, also where any free one was asked for. With
  * `up --port` the admin port is any free one. */
+/* For what is kept of lives and requests that ended badly. */
+static const char *incidents_folder(launch_t *self)
+{
+    const char *folder = self->deployment->topology.incidents;
+
+    if (folder[0] == '/')
+        return folder;
+    (void)snprintf(self->incidents, sizeof(self->incidents), "%s/%s", self->rundir->path, folder);
+    return self->incidents;
+}
+
 static void set_up_gateway(launch_t *self)
 {
     uint16_t instance = self->actor->instance, port = rundir_port(self->rundir, instance);
@@ -171,26 +182,20 @@ static void set_up_gateway(launch_t *self)
                                     .port_given = port || given,
                                     .port = port,
                                     .admin_port = rundir_admin_port(self->rundir, instance),
+                                    .poisoned = incidents_folder(self),
                                     .port_file = self->port_file};
 }
 
 static void set_up_children(launch_t *self)
 {
-    const char *folder = self->deployment->topology.incidents;
-
-    if (folder[0] != '/') {
-        (void)snprintf(self->incidents, sizeof(self->incidents), "%s/%s", self->rundir->path,
-                       folder);
-        folder = self->incidents;
-    }
     self->children = (children_setup_t){
         .executable = self->executable,
         .directory = self->rundir->path,
         .shm_prefix = self->rundir->shm_prefix,
         .roster = &self->roster,
         .sweep = sweep_pool,
-        .incidents = {folder, self->journal_folder, self->rundir->shm_prefix, &self->roster,
-                      &message_table},
+        .incidents = {incidents_folder(self), self->journal_folder, self->rundir->shm_prefix,
+                      &self->roster, &message_table},
     };
 }
 

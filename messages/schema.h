@@ -227,6 +227,16 @@
     F(r, u32, retry_ms, 0, "OVERLOADED: try again after this")                                                         \
     F(r, text, detail, REASON_BYTES_MAX, "what a client should know, or empty")
 
+#define CLIENT_POISONED_FIELDS(F, R, I, r)                                                                             \
+    F(r, u64, client, 0, "whose request; its CLIENT_END follows")                                                      \
+    F(r, u64, request, 0, "as its gateway names it")                                                                   \
+    F(r, u32, attempts, 0, "so many were begun")                                                                       \
+    F(r, tokens, prompt, PROMPT_TOKENS_MAX, "token ids")                                                               \
+    F(r, tokens, received, OUTPUT_TOKENS_MAX, "tokens of the answer so far")                                           \
+    R(r, sampling, sampling, "how to draw")                                                                            \
+    R(r, limits, limits, "when to end")                                                                                \
+    F(r, u64, salt, 0, "of the tenant")
+
 /* ---- gateway and scheduler ----------------------------------------------------------------------------------- */
 
 #define ROUTE_FIELDS(F, R, I, r)                                                                                       \
@@ -536,7 +546,8 @@
     M(draining,       60, CONTROL, ACTOR,   SUP,       PRE | DEC,       "",        "take no new work, and end what you have") \
     M(client_close,   61, LOCAL,   ACTOR,   GTW,       PRT,             "",        "let nobody in")                    \
     M(incident,       62, CONTROL, ACTOR,   GTW | PRE | DEC, SUP,       "",        "keep what led here: ranks differ, or a request is poisoned") \
-    M(keep,           63, LOCAL,   ACTOR,   SUP,       PRT, "", "copy frames and journals")
+    M(keep,           63, LOCAL,   ACTOR,   SUP,       PRT, "", "copy frames and journals") \
+    M(client_poisoned, 64, LOCAL, ACTOR, GTW, PRT, "", "it stopped its group twice while alone")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */
@@ -559,8 +570,8 @@
     X(device_copied, DEVICE_COPIED_FIELDS) X(device_map, PEER_POOL_FIELDS) X(device_mapped, PEER_MAPPED_FIELDS)        \
     X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)                                 \
     X(fence_copies, COPIES_FENCED_FIELDS) X(drain, DRAIN_FIELDS) X(drain_answer, DRAIN_ANSWER_FIELDS)                  \
-    X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS)                                           \
-    X(incident, INCIDENT_FIELDS) X(keep, KEEP_FIELDS)
+    X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS) X(incident, INCIDENT_FIELDS) X(keep, KEEP_FIELDS)       \
+    X(client_poisoned, CLIENT_POISONED_FIELDS)
 
 /* Ids that meant something once: X(id). */
 #define MESSAGE_RETIRED_TABLE(X)

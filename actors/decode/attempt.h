@@ -54,7 +54,7 @@ typedef struct {
     actor_id_t gateway;
     actor_id_t transfer;
     uint32_t cached_tokens;
-    request_t parameters;
+    request_parameters_t parameters;
     uint32_t prompt_tokens;
     uint32_t slot;
     uint32_t page_count; /* pages_of(self, attempt) */

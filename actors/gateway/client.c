@@ -17,12 +17,15 @@
 #include "actors/gateway/admin.h"
 #include "actors/gateway/http_loop.h"
 #include "actors/gateway/metrics.h"
+#include "actors/gateway/poisoned.h"
 #include "actors/gateway/reply.h"
 #include "model/chat.h"
 #include "runtime/base/log.h"
 #include "runtime/base/random.h"
 
 enum { CLIENT_BITS = 16, PROBE = 0 /* the client number of the gateway's own request */ };
+/* Seeds are what a client could have given: integers that JSON keeps. */
+enum { SEED_SHIFT = 11 };
 
 typedef struct {
     uint64_t id; /* 0: free */
@@ -59,6 +62,7 @@ typedef struct {
     model_config_t config;
     model_generation_t generation;
     metrics_t metrics;
+    poisoned_place_t poisoned;
     uint64_t serial;
     uint64_t seed;
     bool ready;
@@ -445,7 +449,8 @@ static void answer_completion(port_state_t *self, http_exchange_t *exchange, boo
         openai_error_set(&error, 400, "", "the body is not JSON: %s", trail_text());
     if (status == STATUS_OK)
         status = openai_parse(&document, chat, self->topology->served_name, &self->config,
-                              &self->generation, random_mix(self->seed + self->serial), &parameters,
+                              &self->generation,
+                              random_mix(self->seed + self->serial) >> SEED_SHIFT, &parameters,
                               &error);
     if (status == STATUS_OK)
         status = openai_timeout(http_header(exchange, OPENAI_TIMEOUT_HEADER),
@@ -768,6 +773,11 @@ static status_t port_open(process_t *process, const void *arg, void **out)
         return FAIL(STATUS_NO_MEMORY, "no memory for the client port");
     self->process = process;
     self->topology = setup->topology;
+    self->poisoned = (poisoned_place_t){
+        .folder = setup->poisoned,
+        .model = setup->topology->served_name,
+        .tokens = setup->topology->journal_tokens == TOPOLOGY_TOKENS_KEPT,
+    };
     self->seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid();
     status = open_all(self, setup);
     if (status != STATUS_OK) {
@@ -793,6 +803,9 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
         break;
     case MESSAGE_client_end:
         on_client_end(context, body);
+        break;
+    case MESSAGE_client_poisoned:
+        poisoned_keep(&((port_state_t *)context)->poisoned, body);
         break;
     case MESSAGE_drain_answer:
         on_drain_answer(context, body);

@@ -24,6 +24,7 @@ typedef struct {
     uint16_t port;    /* instead of the topology's, which may be 0: any free one */
     uint16_t admin_port; /* the same for operators */
     bool port_given;     /* these two count */
+    const char *poisoned; /* folder for poisoned requests (poisoned.h); NULL: none are kept */
     const char *port_file; /* gets both, a line each, once they listen; NULL: none */
 } client_setup_t;
 

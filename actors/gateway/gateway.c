@@ -2,7 +2,7 @@
  *
  * A request's current attempt goes through
  *
- *      QUEUED ──ROUTE──> ROUTING ──ROUTED──> READY ──SUBMIT──> PREFILL ──TOKENS of D──> DECODE
+ *      QUEUED ──ROUTE──> ROUTING ──ROUTED──> ROUTED ──SUBMIT──> PREFILL ──TOKENS of D──> DECODE
  *         ^                 │ no route now     │                  │                        │
  *         └─────────────────┴──────────────────┴── lost, busy ────┴────────────────────────┘
  *      PREFILL, DECODE ──END, tokens missing──> ENDING ──TOKENS──> (answered, NONE)
@@ -12,7 +12,7 @@
  * and to D once D was heard; if D speaks of an attempt that has ended here, that TOKENS is
  * answered with ABORT, so nothing runs on unheard.
  *
- * G1  a request is in at most one of the lists `queued` and `ready`, and is there iff its state
+ * G1  a request is in at most one of the lists `queued` and `routed`, and is there iff its state
  *     says so.
  * G2  tokens go to the client in order, each once: received.count only grows.
  * G3  every admitted request gets exactly one CLIENT_END, after its last token.
@@ -25,6 +25,7 @@
 
 #include <string.h>
 
+#include "actors/request.h"
 #include "cache/key.h"
 #include "messages/message.h"
 #include "runtime/base/chain.h"
@@ -34,18 +35,19 @@
 #include "runtime/base/plant.h"
 #include "topology/topology.h"
 
-enum { NONE, QUEUED, ROUTING, READY, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
+enum { NONE, QUEUED, ROUTING, ROUTED, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
 enum { OPEN, CLOSING, GATEWAY_STATES };
 enum { NO_DRAIN, DRAIN_DUE, DRAIN_ASKED };
 
-static const char *const attempt_names[] = {"none",    "queued", "routing", "ready",
+static const char *const attempt_names[] = {"none",    "queued", "routing", "routed",
                                             "prefill", "decode", "ending"};
 static const char *const state_names[] = {"open", "closing"};
 static const char closing_text[] = "this deployment is going down";
 
-enum { NIL = 0xffffffff };
+enum { NIL = REQUEST_NIL };
 
 typedef struct {
+    request_link_t link;
     uint64_t client;
     uint64_t request;
     uint32_t attempt;
@@ -55,8 +57,6 @@ typedef struct {
     uint8_t end_reason; /* ENDING */
     uint32_t end_count; /* ENDING: tokens of the whole answer */
     uint32_t cached_tokens;
-    uint32_t previous; /* in its list */
-    uint32_t next;
     actor_id_t prefill; /* ACTOR_NONE: it has exited, and decode goes on without it */
     actor_id_t decode;
     actor_id_t transfer;
@@ -64,21 +64,10 @@ typedef struct {
     uint64_t came_ms;
     uint64_t retry_ms; /* QUEUED: not before this */
     uint64_t salt;
-    record_seniority_t seniority;
-    record_sampling_t sampling; /* views are set to the arrays below when it is sent */
-    record_limits_t limits;
-    uint32_t bias_tokens[LOGIT_BIAS_MAX];
-    float bias_values[LOGIT_BIAS_MAX];
-    uint32_t stop_tokens[STOP_STRINGS_MAX];
+    request_parameters_t parameters;
     chain_t prompt;
     chain_t received;
 } request_t;
-
-typedef struct {
-    uint32_t first;
-    uint32_t last;
-    uint32_t count;
-} list_t;
 
 typedef struct {
     uint8_t state;
@@ -98,8 +87,8 @@ typedef struct {
     uint8_t drain_state;
     uint16_t actor_count;
     actor_id_t supervisors[ACTORS_MAX]; /* of each actor */
-    list_t queued;                      /* by seniority */
-    list_t ready;                       /* by seniority */
+    request_list_t queued;                      /* by seniority */
+    request_list_t routed;                      /* by seniority */
     gateway_counts_t counts;
     size_t by_request_offset; /* offsets from this struct; the block is relocatable */
     size_t by_client_offset;
@@ -132,62 +121,22 @@ static request_t *request_of(gateway_t *self, uint64_t request)
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-static bool is_older(const request_t *a, const request_t *b)
+/* The list of those that wait in this state, or NULL. */
+static request_list_t *list_of(gateway_t *self, uint8_t state)
 {
-    return a->seniority.admitted_ms != b->seniority.admitted_ms
-               ? a->seniority.admitted_ms < b->seniority.admitted_ms
-               : a->seniority.counter < b->seniority.counter;
-}
-
-/* Inserts by seniority, looked for from the end: most are the youngest. */
-static void list_insert(gateway_t *self, list_t *list, request_t *request)
-{
-    request_t *all = requests_of(self);
-    uint32_t index = (uint32_t)(request - all);
-    uint32_t before = list->last;
-
-    while (before != NIL && is_older(request, &all[before]))
-        before = all[before].previous;
-    request->previous = before;
-    request->next = before == NIL ? list->first : all[before].next;
-    if (request->next == NIL)
-        list->last = index;
-    else
-        all[request->next].previous = index;
-    if (before == NIL)
-        list->first = index;
-    else
-        all[before].next = index;
-    list->count++;
-}
-
-static void list_remove(gateway_t *self, list_t *list, request_t *request)
-{
-    request_t *all = requests_of(self);
-
-    ASSERT(list->count > 0);
-    if (request->previous == NIL)
-        list->first = request->next;
-    else
-        all[request->previous].next = request->next;
-    if (request->next == NIL)
-        list->last = request->previous;
-    else
-        all[request->next].previous = request->previous;
-    list->count--;
+    return state == QUEUED ? &self->queued : state == ROUTED ? &self->routed : NULL;
 }
 
 static void attempt_become(gateway_t *self, request_t *request, uint8_t state)
 {
-    if (request->state == QUEUED)
-        list_remove(self, &self->queued, request);
-    if (request->state == READY)
-        list_remove(self, &self->ready, request);
+    request_t *all = requests_of(self);
+    request_list_t *from = list_of(self, request->state), *to = list_of(self, state);
+
+    if (from)
+        request_list_remove(from, all, (uint32_t)(request - all));
     request->state = state;
-    if (state == QUEUED)
-        list_insert(self, &self->queued, request);
-    if (state == READY)
-        list_insert(self, &self->ready, request);
+    if (to)
+        request_list_insert(to, all, (uint32_t)(request - all));
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -214,12 +163,13 @@ static void finish(gateway_t *self, request_t *request, uint8_t reason, const ch
     push_client_end(outbox, request->client, reason, request->received.count,
                     request->cached_tokens, detail);
     attempt_become(self, request, NONE);
-    self->words_reserved -= (uint64_t)request->prompt.count + request->limits.output_tokens_max;
+    self->words_reserved -=
+        (uint64_t)request->prompt.count + request->parameters.limits.output_tokens_max;
     chain_clear(store_of(self), &request->prompt);
     chain_clear(store_of(self), &request->received);
     map_remove(AT(self, map_t, by_request_offset), request->request, 0);
     map_remove(AT(self, map_t, by_client_offset), request->client, 0);
-    request->next = free_list_give(&self->free, (uint32_t)(request - requests_of(self)));
+    request->link.next = free_list_give(&self->free, (uint32_t)(request - requests_of(self)));
     self->counts.live--;
     self->counts.finished++;
     if (reason == END_ABORTED || reason == END_STOPPED || reason == END_DEADLINE)
@@ -258,6 +208,27 @@ static void push_incident(const gateway_t *self, const char *reason, outbox_t *o
         outbox_push(outbox, supervisor, MESSAGE_incident, &incident);
 }
 
+/* Everything that running it again takes. */
+static void push_poisoned(gateway_t *self, request_t *request, outbox_t *outbox)
+{
+    uint32_t *words = AT(self, uint32_t, words_offset);
+    uint32_t *received = words + request->prompt.count;
+    message_client_poisoned_t poisoned = {
+        .client = request->client,
+        .request = request->request,
+        .attempts = request->attempt,
+        .prompt = {words, request->prompt.count},
+        .received = {received, request->received.count},
+        .sampling = request_sampling(&request->parameters),
+        .limits = request_limits(&request->parameters),
+        .salt = request->salt,
+    };
+
+    chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
+    chain_read(store_of(self), &request->received, 0, request->received.count, received);
+    outbox_push(outbox, PORT_CLIENT, MESSAGE_client_poisoned, &poisoned);
+}
+
 /* Attempt + 1, with all tokens so far. */
 static void replay(gateway_t *self, request_t *request, bool suspect, bool charge, outbox_t *outbox)
 {
@@ -268,6 +239,7 @@ static void replay(gateway_t *self, request_t *request, bool suspect, bool charg
         LOG(WARN, "GATEWAY-POISONED request=%016llx attempt=%u tokens=%u",
             (unsigned long long)request->request, request->attempt, request->received.count);
         push_incident(self, poisoned, outbox);
+        push_poisoned(self, request, outbox);
         finish(self, request, END_POISONED, poisoned, outbox);
         return;
     }
@@ -283,21 +255,6 @@ static void replay(gateway_t *self, request_t *request, bool suspect, bool charg
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
-
-static void copy_parameters(request_t *request, const message_client_request_t *m)
-{
-    request->sampling = m->sampling;
-    request->limits = m->limits;
-    for (uint32_t i = 0; i < m->sampling.bias_tokens.count; i++) {
-        request->bias_tokens[i] = m->sampling.bias_tokens.data[i];
-        request->bias_values[i] = m->sampling.bias_values.data[i];
-    }
-    for (uint32_t i = 0; i < m->limits.stop_tokens.count; i++)
-        request->stop_tokens[i] = m->limits.stop_tokens.data[i];
-    request->sampling.bias_tokens.data = NULL; /* a state holds no pointers */
-    request->sampling.bias_values.data = NULL;
-    request->limits.stop_tokens.data = NULL;
-}
 
 static const char *reason_to_refuse(const gateway_t *self, const message_client_request_t *m)
 {
@@ -332,14 +289,14 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
         return STATUS_OK;
     }
     request = &requests_of(self)[free_list_next(&self->free)];
-    free_list_take(&self->free, request->next);
+    free_list_take(&self->free, request->link.next);
     *request =
         (request_t){.client = m->client, .attempt = 1, .salt = m->salt, .came_ms = self->now_ms};
     request->request = (uint64_t)self->id << 52 | (uint64_t)(self->incarnation & 0xfff) << 40 |
                        (++self->counter & 0xffffffffff);
-    request->seniority = (record_seniority_t){self->wall_ms, self->id, self->counter};
+    request->link.seniority = (record_seniority_t){self->wall_ms, self->id, self->counter};
     request->deadline_ms = m->deadline_ms ? self->now_ms + m->deadline_ms : 0;
-    copy_parameters(request, m);
+    request_copy(&request->parameters, &m->sampling, &m->limits);
     chain_init(&request->prompt);
     chain_init(&request->received);
     chain_append(store_of(self), &request->prompt, m->prompt.data, m->prompt.count);
@@ -388,7 +345,7 @@ static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbo
         request->prefill = m->prefill;
         request->decode = m->decode;
         request->transfer = m->transfer;
-        attempt_become(self, request, READY);
+        attempt_become(self, request, ROUTED);
     } else if (m->outcome == ROUTE_TOO_LARGE) {
         finish(self, request, END_REFUSED, "it needs more pages than an instance has", outbox);
     } else if (m->outcome == ROUTE_NO_INSTANCE) {
@@ -430,7 +387,8 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
         return FAIL(STATUS_UNEXPECTED, "END from %u, which does not serve it", envelope->from);
     if (request->state == DECODE && envelope->from == request->prefill)
         return FAIL(STATUS_UNEXPECTED, "END from prefill, but decode runs it");
-    if (m->reason >= END_REASON_COUNT || m->token_count > request->limits.output_tokens_max)
+    if (m->reason >= END_REASON_COUNT ||
+        m->token_count > request->parameters.limits.output_tokens_max)
         return FAIL(STATUS_UNEXPECTED, "END for reason %u after %u tokens", m->reason,
                     m->token_count);
     if (!is_final(m->reason)) {
@@ -482,9 +440,9 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
         return FAIL(STATUS_UNEXPECTED, "TOKENS from %u, which does not serve it", envelope->from);
     if (item->first > have)
         return FAIL(STATUS_UNEXPECTED, "token %u follows %u", item->first, have);
-    if (item->tokens.count > request->limits.output_tokens_max - item->first)
+    if (item->tokens.count > request->parameters.limits.output_tokens_max - item->first)
         return FAIL(STATUS_UNEXPECTED, "%u tokens from %u, but the answer may have %u",
-                    item->tokens.count, item->first, request->limits.output_tokens_max);
+                    item->tokens.count, item->first, request->parameters.limits.output_tokens_max);
     again = have - item->first < item->tokens.count ? have - item->first : item->tokens.count;
     compare_again(self, request, item, again);
     if (envelope->from == request->decode && request->state == PREFILL)
@@ -538,7 +496,7 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
 static bool depends_on(const request_t *request, actor_id_t actor)
 {
     switch (request->state) {
-    case READY:
+    case ROUTED:
         return actor == request->prefill || actor == request->decode || actor == request->transfer;
     case PREFILL:
         return actor == request->prefill || actor == request->decode;
@@ -656,9 +614,9 @@ static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
     message_route_t route = {
         .request = request->request,
         .attempt = request->attempt,
-        .seniority = request->seniority,
+        .seniority = request->link.seniority,
         .prompt_tokens = request->prompt.count,
-        .total_tokens_max = request->prompt.count + request->limits.output_tokens_max,
+        .total_tokens_max = request->prompt.count + request->parameters.limits.output_tokens_max,
         .replay = request->attempt > 1,
     };
 
@@ -678,22 +636,19 @@ static void push_submit(gateway_t *self, request_t *request, outbox_t *outbox)
     message_submit_t submit = {
         .request = request->request,
         .attempt = PLANTED(reopened_attempt) ? 1 : request->attempt,
-        .seniority = request->seniority,
+        .seniority = request->link.seniority,
         .decode = request->decode,
         .transfer = request->transfer,
         .alone = request->alone,
         .salt = request->salt,
         .prompt = {words, request->prompt.count},
         .forced = {forced, request->received.count},
-        .sampling = request->sampling,
-        .limits = request->limits,
+        .sampling = request_sampling(&request->parameters),
+        .limits = request_limits(&request->parameters),
     };
 
     chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
     chain_read(store_of(self), &request->received, 0, request->received.count, forced);
-    submit.sampling.bias_tokens.data = request->bias_tokens;
-    submit.sampling.bias_values.data = request->bias_values;
-    submit.limits.stop_tokens.data = request->stop_tokens;
     outbox_push(outbox, request->prefill, MESSAGE_submit, &submit);
     attempt_become(self, request, PREFILL);
 }
@@ -709,14 +664,14 @@ static void plan(void *arg, outbox_t *outbox)
         self->drain_state = DRAIN_ASKED;
     }
     for (uint32_t i = self->queued.first, next; i != NIL; i = next) {
-        next = all[i].next;
+        next = all[i].link.next;
         if (!outbox_may_send(outbox, self->scheduler, MESSAGE_route))
             break;
         if (all[i].retry_ms <= self->now_ms)
             push_route(self, &all[i], outbox);
     }
-    for (uint32_t i = self->ready.first, next; i != NIL; i = next) {
-        next = all[i].next;
+    for (uint32_t i = self->routed.first, next; i != NIL; i = next) {
+        next = all[i].link.next;
         if (!outbox_is_up(outbox, all[i].prefill) || !outbox_is_up(outbox, all[i].decode))
             ask_again(self, &all[i],
                       GATEWAY_AGAIN_MS); /* nobody would tell of the end of who is not known here */
@@ -743,7 +698,7 @@ static const actor_rule_t rules[] = {
 };
 
 static const actor_rule_t attempt_rules[] = {
-    {ROUTING, MESSAGE_routed, on_routed, BIT(READY) | BIT(QUEUED) | BIT(NONE)},
+    {ROUTING, MESSAGE_routed, on_routed, BIT(ROUTED) | BIT(QUEUED) | BIT(NONE)},
     {PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED)},
     {PREFILL, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(PREFILL)},
     {DECODE, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(DECODE)},
@@ -810,7 +765,7 @@ static void check(const void *arg)
 {
     const gateway_t *self = arg;
     const request_t *all = AT_CONST(self, request_t, requests_offset);
-    uint32_t live = 0, queued = 0, ready = 0;
+    uint32_t live = 0, queued = 0, routed = 0;
     uint64_t reserved = 0;
 
     for (uint32_t i = 0; i < self->free.fresh; i++) {
@@ -818,15 +773,17 @@ static void check(const void *arg)
             continue;
         live++;
         queued += all[i].state == QUEUED;
-        ready += all[i].state == READY;
-        reserved += (uint64_t)all[i].prompt.count + all[i].limits.output_tokens_max;
+        routed += all[i].state == ROUTED;
+        reserved += (uint64_t)all[i].prompt.count + all[i].parameters.limits.output_tokens_max;
         ASSERT(all[i].attempt >= 1);
         ASSERT(all[i].state != ENDING || all[i].received.count < all[i].end_count);
     }
     ASSERT(live == self->counts.live);
     ASSERT(reserved == self->words_reserved && reserved <= self->words_max);
     ASSERT(queued == self->queued.count);
-    ASSERT(ready == self->ready.count);
+    ASSERT(routed == self->routed.count);
+    request_list_check(&self->queued, all);
+    request_list_check(&self->routed, all);
     ASSERT(AT_CONST(self, map_t, by_request_offset)->count == live);
     ASSERT(AT_CONST(self, map_t, by_client_offset)->count == live);
 }
@@ -884,7 +841,8 @@ static status_t init(void *arg, const actor_birth_t *birth)
     for (uint32_t i = 0; i < topology->actor_count; i++)
         self->supervisors[i] =
             topology_actor(topology, TOPOLOGY_SUPERVISOR, topology->actors[i].host)->id;
-    self->queued = self->ready = (list_t){.first = NIL, .last = NIL};
+    request_list_init(&self->queued, sizeof(request_t));
+    request_list_init(&self->routed, sizeof(request_t));
     map_init(AT(self, map_t, by_request_offset), self->request_max);
     map_init(AT(self, map_t, by_client_offset), self->request_max);
     chain_store_init(store_of(self), self->words_max, 2 * self->request_max);

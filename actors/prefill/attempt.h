@@ -58,7 +58,7 @@ typedef struct {
     actor_id_t decode;
     actor_id_t transfer;
     uint64_t salt;
-    request_t parameters;
+    request_parameters_t parameters;
     uint32_t prompt_tokens;
     uint32_t slot;
     uint32_t page_count;   /* pages_of(self, attempt) */

@@ -372,6 +372,17 @@ static void on_client_tokens(world_t *world, world_client_t *client,
     }
 }
 
+/* What is kept of it must be enough to run it again. */
+static void on_client_poisoned(world_client_t *client, const message_client_poisoned_t *m)
+{
+    client->kept = m->prompt.count == client->prompt_count &&
+                   memcmp(m->prompt.data, client->prompt,
+                          client->prompt_count * sizeof(*client->prompt)) == 0 &&
+                   m->received.count == client->received &&
+                   m->sampling.seed == client->sampling.seed &&
+                   m->limits.output_tokens_max == client->output_tokens_max;
+}
+
 static void on_client_end(world_t *world, world_client_t *client, const message_client_end_t *m)
 {
     if (client->ended) {
@@ -389,9 +400,10 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
     } else if (client->aborted || (m->reason == END_DEADLINE && client->deadline_ms)) {
         client_ended(world, client, m->reason);
     } else if (client->poisoned) {
-        if (m->reason != END_POISONED || client->received > 0)
-            world_violate(world, "end: client %llu is poisoned, but got %u tokens and reason %u",
-                          (unsigned long long)client->id, client->received, m->reason);
+        if (m->reason != END_POISONED || client->received > 0 || !client->kept)
+            world_violate(
+                world, "end: client %llu is poisoned, but got %u tokens and reason %u, kept=%d",
+                (unsigned long long)client->id, client->received, m->reason, client->kept);
         client_ended(world, client, m->reason);
     } else if (m->reason != client->answer_ends_by || client->received != client->answer_count ||
                m->token_count != client->answer_count) {
@@ -483,6 +495,10 @@ static void on_client_port(world_t *world, actor_id_t gateway, uint16_t id, cons
         const message_client_tokens_t *m = body;
 
         on_client_tokens(world, &world->clients[m->client - 1], m);
+    } else if (id == MESSAGE_client_poisoned) {
+        const message_client_poisoned_t *m = body;
+
+        on_client_poisoned(&world->clients[m->client - 1], m);
     } else if (id == MESSAGE_client_end) {
         const message_client_end_t *m = body;
 

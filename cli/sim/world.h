@@ -86,6 +86,7 @@ typedef struct {
     device_sampling_t sampling;
     uint32_t output_tokens_max;
     bool poisoned;        /* it must end so, without a token */
+    bool kept;            /* POISONED came with all that running it again takes */
     uint32_t deadline_ms; /* 0: none; else END_DEADLINE is right at any token */
     bool sent;
     bool aborted; /* by the world: any end is right then */

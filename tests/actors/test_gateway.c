@@ -243,6 +243,8 @@ static void test_second_charge_ends_it_as_poisoned(void **state)
     scene_t *scene = *state;
     const message_submit_t *m = submit(scene, 1);
     message_end_t end = {.request = m->request, .attempt = 1, .reason = END_LOST, .suspect = 1};
+    const message_client_poisoned_t *kept;
+    uint32_t prompt_count = m->prompt.count;
 
     scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
     for (uint32_t attempt = 2; attempt <= 3; attempt++) {
@@ -256,6 +258,11 @@ static void test_second_charge_ends_it_as_poisoned(void **state)
         scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
     }
     scene_take(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_incident);
+    kept = scene_take(scene, PORT_CLIENT, MESSAGE_client_poisoned);
+    assert_int_equal(kept->client, 1);
+    assert_int_equal(kept->request, end.request);
+    assert_int_equal(kept->attempts, 3);
+    assert_int_equal(kept->prompt.count, prompt_count);
     expect_client_end(scene, 1, END_POISONED, 0);
     scene_expect_nothing(scene);
 }

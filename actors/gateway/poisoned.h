@@ -1,0 +1,28 @@
+/* poisoned.h - what is kept of a request that stopped its group twice while it ran alone.
+ *
+ * A file a request, "poisoned-<request>.json": a body for /v1/completions that runs it again, with the very
+ * token ids, parameters and seed; `lockstep` inside it says what came of it. Token ids are somebody's
+ * text: without leave the file has their count and no prompt, and cannot be run again.
+ */
+#ifndef ACTORS_GATEWAY_POISONED_H
+#define ACTORS_GATEWAY_POISONED_H
+
+#include "messages/message.h"
+#include "model/text_buffer.h"
+
+enum { POISONED_FILES_MAX = 64 /* of one life of a gateway; the rest is logged only */ };
+
+typedef struct {
+    const char *folder; /* made when the first comes; NULL or "": nothing is kept */
+    const char *model;  /* as clients name it */
+    bool tokens;        /* ids may be kept */
+    uint32_t count;     /* of files */
+} poisoned_place_t;
+
+/* What cannot be kept is logged and left out. */
+void poisoned_keep(poisoned_place_t *place, const message_client_poisoned_t *m);
+/* The file's text. */
+void poisoned_put(const poisoned_place_t *place, const message_client_poisoned_t *m,
+                  text_buffer_t *out);
+
+#endif
