@@ -77,6 +77,8 @@ typedef struct {
     free_list_t free; /* linked by next */
     uint32_t pull_count;
     uint32_t running_count;
+    uint32_t maps_running; /* at the device */
+    uint32_t maps_unasked; /* of these, the first so many were for an earlier life of the leader */
     uint64_t copies_done;
     uint64_t copies_failed;
     pull_t pulls[RANK_PULLS_MAX];
@@ -454,7 +456,7 @@ static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *ou
             (unsigned long long)done.epoch, (unsigned long long)done.seq,
             done.status < STATUS_COUNT ? status_name((status_t)done.status) : "unknown",
             (int)done.detail.count, done.detail.data);
-    if (done.epoch != self->epoch || !outbox_is_up(outbox, self->leader))
+    if (done.epoch != self->epoch || self->state != STEPPING)
         return STATUS_OK; /* nobody waits for it any more */
     done.parent = step->parent;
     if (self->rank != 0) {
@@ -467,7 +469,9 @@ static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *ou
 
 static status_t on_peer_pool(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
-    (void)arg;
+    rank_t *self = arg;
+
+    self->maps_running++;
     outbox_push(outbox, PORT_DEVICE, MESSAGE_device_map, envelope->body);
     return STATUS_OK;
 }
@@ -476,7 +480,11 @@ static status_t on_device_mapped(void *arg, const envelope_t *envelope, outbox_t
 {
     rank_t *self = arg;
 
-    if (outbox_is_up(outbox, self->leader))
+    ASSERT(self->maps_running > 0);
+    self->maps_running--;
+    if (self->maps_unasked > 0)
+        self->maps_unasked--; /* the device does them in order */
+    else if (outbox_is_up(outbox, self->leader))
         outbox_push(outbox, self->leader, MESSAGE_peer_mapped, envelope->body);
     return STATUS_OK;
 }
@@ -499,6 +507,10 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     const pull_filter_t filter = {
         .of_transfer = true, .transfer = m->actor, .incarnation = m->incarnation};
 
+    if (m->actor == self->leader) {
+        self->maps_unasked = self->maps_running;
+        memset(self->fencing, 0, sizeof(self->fencing));
+    }
     if (m->actor == self->leader && self->state != LOADING) {
         self->owes_join = true; /* to its next life, whose first act is a REFORM */
         self->state = JOINING;

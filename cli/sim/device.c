@@ -37,6 +37,7 @@ typedef struct {
     uint64_t round;       /* counts reforms, likewise */
     bool ending;          /* the step at the head has its end scheduled */
     uint32_t slow;        /* all takes so many times as long; 0 is 1 */
+    uint64_t mapped_us;   /* when the last DEVICE_MAPPED is said */
     uint64_t shuffle_us;  /* what a copy came to is said so late at most */
     uint64_t said_us;     /* when the last of it will have been said */
     uint64_t ended_epoch; /* the step that ended last here, and what came of it */
@@ -534,6 +535,8 @@ static void push_map(sim_devices_t *self, actor_id_t id, const message_device_ma
     device_pool_t pool = {.bytes = message->pool.bytes, .incarnation = message->pool.incarnation};
     message_device_mapped_t mapped = {.rank = message->pool.rank,
                                       .incarnation = message->pool.incarnation};
+    sim_t *sim = world_sim(self->world);
+    uint64_t at_us;
     status_t status;
 
     trail_reset();
@@ -544,7 +547,11 @@ static void push_map(sim_devices_t *self, actor_id_t id, const message_device_ma
     if (status != STATUS_OK)
         mapped.reason =
             (text_view_t){trail_text(), (uint32_t)strnlen(trail_text(), REASON_BYTES_MAX)};
-    post(self, id, MESSAGE_device_mapped, &mapped, draw_us(self, id, COPY_US_MAX));
+    at_us = sim_now_us(sim) + draw_us(self, id, COPY_US_MAX);
+    if (at_us < rank->mapped_us) /* in order, as a copy thread does them */
+        at_us = rank->mapped_us;
+    rank->mapped_us = at_us;
+    post(self, id, MESSAGE_device_mapped, &mapped, at_us - sim_now_us(sim));
 }
 
 void sim_devices_push(sim_devices_t *self, actor_id_t rank, uint16_t id, const void *body)

@@ -122,6 +122,7 @@ typedef struct {
     uint32_t requests;
     ledger_message_t *ring;         /* owned */
     uint64_t states[MESSAGE_COUNT]; /* seq of the last STATE */
+    uint32_t said[MESSAGE_COUNT];
 } ledger_pair_t;
 
 typedef struct {
@@ -145,6 +146,7 @@ struct oracle {
     ledger_pair_t **pairs; /* [from][to]; made when first used */
     ledger_group_t *groups;
     uint32_t group_count;
+    uint64_t pays[MESSAGE_COUNT]; /* by REPLY: REQUESTs that pay for it, as bits */
     map_t *by_name;
     ledger_attempt_t *attempts;
     uint32_t attempt_count;
@@ -214,6 +216,7 @@ void ledger_page_count(oracle_t *oracle, ledger_group_t *group);
 
 /* ---- ledger_stream.c: life, credit, bound ---- */
 
+void ledger_stream_open(oracle_t *oracle);
 void ledger_stream_heard(oracle_t *oracle, actor_id_t actor, const envelope_t *envelope);
 void ledger_stream_said(oracle_t *oracle, actor_id_t actor, actor_id_t to, uint16_t id);
 void ledger_stream_lived(oracle_t *oracle, actor_id_t actor, bool begins);

@@ -6,6 +6,19 @@
 
 enum { RING_AT_FIRST = 16 };
 
+_Static_assert(MESSAGE_COUNT <= 64, "messages are bits");
+
+/* A word of a list. */
+static bool names(const char *list, const char *word)
+{
+    size_t bytes = strlen(word);
+
+    for (const char *at = strstr(list, word); at; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[bytes] == ' ' || at[bytes] == '\0'))
+            return true;
+    return false;
+}
+
 /* ---- lives ----------------------------------------------------------------------------------- */
 
 void ledger_stream_lived(oracle_t *oracle, actor_id_t id, bool begins)
@@ -30,8 +43,8 @@ static void on_joined(oracle_t *oracle, actor_id_t actor, const message_joined_t
     incarnation_t *met = &oracle->met[actor * oracle->actor_count + m->actor];
 
     /* A supervisor may hear JOINED behind REAPED, if nobody was there to be told of the end. */
-    if (*met != 0 && (ledger_kind(oracle, actor) != ACTOR_SUPERVISOR ||
-                      ledger_lives(oracle, m->actor, *met)))
+    if (*met != 0 &&
+        (ledger_kind(oracle, actor) != ACTOR_SUPERVISOR || ledger_lives(oracle, m->actor, *met)))
         world_violate(oracle->world, "life: %s hears JOINED of %s, life %u, within life %u",
                       ledger_name(oracle, actor), ledger_name(oracle, m->actor), m->incarnation,
                       *met);
@@ -70,6 +83,15 @@ void ledger_stream_heard(oracle_t *oracle, actor_id_t actor, const envelope_t *e
         on_exited(oracle, actor, envelope->body);
 }
 
+void ledger_stream_open(oracle_t *oracle)
+{
+    for (uint32_t reply = 0; reply < MESSAGE_COUNT; reply++)
+        for (uint32_t id = 0; id < MESSAGE_COUNT && message_table.rows[reply].name; id++)
+            if (message_table.rows[id].name && message_table.rows[id].class == MESSAGE_REQUEST &&
+                names(message_table.rows[reply].answers, message_table.rows[id].name))
+                oracle->pays[reply] |= UINT64_C(1) << id;
+}
+
 /* ---- credit ---------------------------------------------------------------------------------- */
 
 static ledger_pair_t *pair_of(oracle_t *oracle, actor_id_t from, actor_id_t to)
@@ -88,6 +110,7 @@ static void forget(ledger_pair_t *pair, incarnation_t from_life, incarnation_t t
     pair->to_life = to_life;
     pair->first = pair->count = pair->requests = 0;
     memset(pair->states, 0, sizeof(pair->states));
+    memset(pair->said, 0, sizeof(pair->said));
 }
 
 static void append(ledger_pair_t *pair, ledger_message_t message)
@@ -129,6 +152,30 @@ static void judge_credit(oracle_t *oracle, const stream_t *stream, const ledger_
                       ledger_name(oracle, stream->birth.peer), stream->credit_messages);
 }
 
+/* Messages of the kinds that pay for this reply, from either side: an opener pays for its own ABORT,
+ * and for one more, when TOKENS come that crossed it. */
+static uint32_t paid_for(const oracle_t *oracle, const ledger_pair_t *pair, actor_id_t actor,
+                         actor_id_t to, uint16_t reply)
+{
+    const ledger_pair_t *back = oracle->pairs[to * oracle->actor_count + actor];
+    bool is_back = back && back->from_life == pair->to_life && back->to_life == pair->from_life;
+    uint32_t paid = 0;
+
+    for (uint32_t id = 0; id < MESSAGE_COUNT; id++)
+        if (oracle->pays[reply] >> id & 1)
+            paid += pair->said[id] + (is_back ? back->said[id] : 0);
+    return reply == MESSAGE_abort ? 2 * paid : paid;
+}
+
+/* Decode answers a gateway for prefill's RESERVE. */
+static bool is_handed_over(const oracle_t *oracle, actor_id_t a, actor_id_t b)
+{
+    actor_kind_t kinds[2] = {ledger_kind(oracle, a), ledger_kind(oracle, b)};
+
+    return (kinds[0] == ACTOR_DECODE && kinds[1] == ACTOR_GATEWAY) ||
+           (kinds[0] == ACTOR_GATEWAY && kinds[1] == ACTOR_DECODE);
+}
+
 void ledger_stream_said(oracle_t *oracle, actor_id_t actor, actor_id_t to, uint16_t id)
 {
     const stream_t *stream = sim_stream(oracle->sim, actor, to);
@@ -140,6 +187,12 @@ void ledger_stream_said(oracle_t *oracle, actor_id_t actor, actor_id_t to, uint1
         forget(pair, oracle->actors[actor].life, stream->peer_incarnation);
     acknowledge(pair, stream->out_acked);
     append(pair, (ledger_message_t){seq, row->class == MESSAGE_REQUEST});
+    pair->said[id]++;
+    if (row->class == MESSAGE_REPLY && !is_handed_over(oracle, actor, to) &&
+        pair->said[id] > paid_for(oracle, pair, actor, to, id))
+        world_violate(oracle->world, "bound: %s says %s to %s %u times, and was paid for %u",
+                      ledger_name(oracle, actor), row->name, ledger_name(oracle, to),
+                      pair->said[id], paid_for(oracle, pair, actor, to, id));
     if (row->class == MESSAGE_REQUEST)
         judge_credit(oracle, stream, pair);
     if (row->class != MESSAGE_STATE)

@@ -143,6 +143,7 @@ oracle_t *oracle_open(world_t *world, sim_t *sim)
     ASSERT(oracle->actors && oracle->met && oracle->mapped && oracle->pairs && oracle->groups &&
            oracle->attempts);
     oracle->by_name = make_map(oracle);
+    ledger_stream_open(oracle);
     for (uint32_t i = 0; i < count; i++)
         if (topology->actors[i].kind == TOPOLOGY_PREFILL ||
             topology->actors[i].kind == TOPOLOGY_DECODE)

@@ -18,7 +18,7 @@
  *   stale    no foreign unit is taken whose generation has changed
  *   seniority  leases go to the oldest first, and the youngest loses them
  *   credit   what is taken is what is unacknowledged, within what was granted
- *   bound    one STATE of a kind under way, a mailbox within what its peers may say
+ *   bound    one STATE of a kind under way; no REPLY that no REQUEST has paid for
  *   wait     who has a message handles one
  *   life     one life at a time, JOINED and EXITED in turns
  */

@@ -311,6 +311,37 @@ static void test_a_new_leader_is_joined_again(void **state)
 }
 
 /* T11 of docs/bugs.md. */
+/* What an earlier life has asked for, its next one has not. */
+static void test_a_new_leader_hears_no_answer_to_the_one_before(void **state)
+{
+    message_step_done_t done = {.epoch = EPOCH, .seq = 1};
+    message_peer_pool_t peer = {.pool = {.rank = 9, .incarnation = 1, .name = {"/peer", 5}}};
+    message_device_mapped_t mapped = {.rank = 9, .incarnation = 1};
+    message_fence_copies_t fence = {transfer(), 1};
+    const message_device_copy_t *running;
+
+    (void)state;
+    step(EPOCH, 1, 0);
+    scene_take(scene, PORT_DEVICE, MESSAGE_step);
+    scene_send(scene, leader(), MESSAGE_peer_pool, &peer);
+    scene_take(scene, PORT_DEVICE, MESSAGE_device_map);
+    pull(1, 71, EPOCH);
+    running = scene_take(scene, PORT_DEVICE, MESSAGE_device_copy);
+    scene_send(scene, leader(), MESSAGE_fence_copies, &fence);
+    scene_exited(scene, leader(), 1);
+    capture_up_set(scene->capture, leader(), true);
+    scene_send(scene, PORT_DEVICE, MESSAGE_step_done, &done);
+    scene_take(scene, leader(), MESSAGE_rank_join);
+    scene_send(scene, PORT_DEVICE, MESSAGE_device_mapped, &mapped);
+    copied(running->copy, STATUS_OK);
+    scene_take(scene, transfer(), MESSAGE_pulled);
+    scene_expect_nothing(scene);
+    scene_send(scene, leader(), MESSAGE_peer_pool, &peer);
+    scene_take(scene, PORT_DEVICE, MESSAGE_device_map);
+    scene_send(scene, PORT_DEVICE, MESSAGE_device_mapped, &mapped);
+    scene_take(scene, leader(), MESSAGE_peer_mapped);
+}
+
 static void test_a_device_that_cannot_go_on_ends_the_rank(void **state)
 {
     message_device_ready_t broken = {.status = STATUS_BAD_FILE, .detail = {"no weights", 10}};
@@ -338,6 +369,7 @@ int main(void)
         ALONE(test_a_copy_that_outlives_its_transfer_is_not_told_to_the_next_life),
         ALONE(test_a_transfer_it_never_heard_of_is_fenced_too),
         ALONE(test_a_new_leader_is_joined_again),
+        ALONE(test_a_new_leader_hears_no_answer_to_the_one_before),
         ALONE(test_a_device_that_cannot_go_on_ends_the_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
