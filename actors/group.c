@@ -265,7 +265,7 @@ void group_reform(group_t *group, const char *reason, outbox_t *outbox)
     group->epoch = epoch_of(group->incarnation, group->counter);
     group->phase = GROUP_FORMING;
     group->seq = group->done_seq = group->chain = 0;
-    group->in_flight = 0;
+    group->in_flight = group->running = group->rows = 0;
     group->build_items = group->build_words = group->build_longs = 0;
     group->since_ms = group->now_ms;
     for (uint32_t i = 0; i < group->rank_count; i++) {
@@ -365,6 +365,11 @@ bool group_may_step(const group_t *group, const outbox_t *outbox)
     return true;
 }
 
+bool group_may_run(const group_t *group)
+{
+    return group->running < STEPS_AHEAD_MAX;
+}
+
 bool group_room(const group_t *group, uint32_t items, uint32_t words, uint32_t longs)
 {
     return items <= group->items_max - group->build_items &&
@@ -435,7 +440,7 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
     record_step_item_t *items = AT(group, record_step_item_t, build_items_offset);
     message_step_t step = {.epoch = group->epoch, .seq = group->seq + 1, .parent = group->chain};
     group_item_t *kept = items_of(group, step.seq);
-    uint32_t count = group->rank_count;
+    uint32_t count = group->rank_count, rows = 0;
 
     if (group->build_items == 0)
         return 0;
@@ -446,7 +451,9 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
         kept[i].count = items[i].count;
         kept[i].sample = items[i].sample;
         kept[i].tail = items[i].tail;
+        rows += items[i].kind == DEVICE_RUN ? items[i].count : 0;
     }
+    ASSERT(rows == 0 || group_may_run(group));
     for (uint32_t i = 1; i < count && PLANTED(tp_desync); i++)
         if (!outbox_may_send(outbox, rank_id(group, i), MESSAGE_step))
             count = i;
@@ -457,10 +464,13 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
         .seq = step.seq,
         .parent = step.parent,
         .item_count = group->build_items,
+        .rows = rows,
     };
     group->chain = step_chain(step.parent, &step);
     group->seq = step.seq;
     group->in_flight++;
+    group->running += rows > 0;
+    group->rows += rows;
     PROBE(step_sent, step.epoch, step.seq, step.items.count);
     group_drop(group);
     return step.seq;
@@ -642,7 +652,11 @@ const group_step_t *group_complete(const group_t *group)
 
 void group_retire(group_t *group)
 {
-    ASSERT(group_complete(group) != NULL);
+    const group_step_t *step = group_complete(group);
+
+    ASSERT(step != NULL);
+    group->running -= step->rows > 0;
+    group->rows -= step->rows;
     group->done_seq++;
     group->in_flight--;
     group->since_ms = group->now_ms;
@@ -680,6 +694,8 @@ uint32_t group_waits(const group_t *group, actor_wait_t waits[ACTOR_WAITS_MAX])
 void group_check(const group_t *group)
 {
     ASSERT(group->in_flight <= STEPS_IN_FLIGHT_MAX);
+    ASSERT(group->running <= STEPS_AHEAD_MAX && group->running <= group->in_flight);
+    ASSERT((group->rows > 0) == (group->running > 0));
     ASSERT(group->seq == group->done_seq + group->in_flight);
     ASSERT(group->phase == GROUP_READY || group->seq == 0);
     ASSERT(group->build_items == 0);

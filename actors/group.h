@@ -9,7 +9,9 @@
  * complete when all ranks said STEP_DONE with the same result digest; nothing of it may be published
  * before that (design 4).
  *
- * 1. At most STEPS_IN_FLIGHT_MAX steps are in flight, and none outside of READY.
+ * 1. At most STEPS_AHEAD_MAX steps that run something are in flight, at most STEPS_IN_FLIGHT_MAX in
+ *    all, and none outside of READY. One that only closes slots need not wait for its turn: what an
+ *    aborted attempt held is free with the last step that ran it.
  * 2. Every STEP's parent is the digest of all steps before it in this epoch.
  * 3. `settled`: no rank that had joined when the epoch began can still be in anything older.
  */
@@ -87,6 +89,7 @@ typedef struct {
     uint32_t item_count;
     uint32_t token_count;
     uint32_t closed_count;
+    uint32_t rows; /* token rows that it runs */
 } group_step_t;
 
 typedef struct {
@@ -106,6 +109,8 @@ typedef struct {
     uint64_t now_ms;    /* as of the last TICK */
     uint64_t since_ms;  /* of the last progress, or of REFORM */
     uint32_t in_flight; /* steps[seq % STEPS_IN_FLIGHT_MAX] */
+    uint32_t running;   /* of these, how many run something */
+    uint32_t rows;      /* and how much */
     uint32_t stall_ms;
     uint32_t quiesce_ms;
     uint32_t pages; /* what ranks must have */
@@ -180,6 +185,8 @@ uint8_t group_leader_state(const group_t *group, uint32_t attempts);
 
 /* True if one more step can be sent to every rank now. */
 bool group_may_step(const group_t *group, const outbox_t *outbox);
+/* True if it may run something. */
+bool group_may_run(const group_t *group);
 /* True if the step being built has room for this much more. */
 bool group_room(const group_t *group, uint32_t items, uint32_t words, uint32_t longs);
 /* A zeroed item at the end of the step; group_room must be true. `attempt` is the leader's index. */

@@ -81,7 +81,7 @@ void geometry_config_init(geometry_config_t *config)
         .window = 128,
         .cache_form = FORM_FP8_BLOCKS,
         .index_form = FORM_FP4_BLOCKS,
-        .overlap_rows = STEPS_IN_FLIGHT_MAX - 1,
+        .overlap_rows = STEPS_AHEAD_MAX - 1,
     };
 }
 

@@ -161,6 +161,7 @@ void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const c
     if (reason == END_RETRACTED)
         self->counts.retracted++;
     decode_become(self, attempt, ENDING);
+    self->closes_due += attempt->slot_open;
     self->opens_due -= attempt->open_due;
     attempt->open_due = false;
     if (!is_final(reason) || reason == END_ABORTED)
@@ -241,6 +242,8 @@ void decode_lose(decode_t *self, attempt_t *attempt, const char *detail, outbox_
 {
     if (attempt->holds)
         self->counts.pages_held -= attempt->page_count;
+    if (attempt->state == ENDING)
+        self->closes_due -= attempt->slot_open;
     attempt->holds = false;
     attempt->slot_open = false;
     attempt->last_seq = PLANTED(epoch_mixup) ? attempt->last_seq : 0;

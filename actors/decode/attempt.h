@@ -120,6 +120,7 @@ typedef struct {
     /* So that a message that changes little costs the planner little, however many attempts live: */
     uint32_t in_state[ATTEMPT_STATES]; /* attempts */
     uint32_t opens_due;
+    uint32_t closes_due; /* slots that the device holds open for ended attempts */
     uint64_t tokens_new; /* gateways, as bits: some token may wait to be sent there */
     uint64_t tokens_out; /* a TOKENS is not acknowledged yet */
     uint64_t words_max;

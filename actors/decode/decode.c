@@ -629,7 +629,7 @@ static void check(const void *arg)
     const decode_t *self = arg;
     const attempt_t *all = AT_CONST(self, attempt_t, attempts_offset);
     const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
-    uint32_t pages = 0, opens_due = 0, in_state[ATTEMPT_STATES] = {0};
+    uint32_t pages = 0, opens_due = 0, closes_due = 0, in_state[ATTEMPT_STATES] = {0};
     uint64_t words = 0;
 
     group_check(AT_CONST(self, group_t, group_offset));
@@ -638,6 +638,7 @@ static void check(const void *arg)
         check_attempt(self, &all[i], i);
         words += all[i].words;
         opens_due += all[i].open_due;
+        closes_due += all[i].state == ENDING && all[i].slot_open;
         in_state[all[i].state]++;
         pages += all[i].holds ? all[i].page_count : 0;
     }
@@ -647,6 +648,7 @@ static void check(const void *arg)
     ASSERT(pages == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
     ASSERT(words == self->words_reserved);
     ASSERT(opens_due == self->opens_due);
+    ASSERT(closes_due == self->closes_due);
     ASSERT(memcmp(in_state, self->in_state, sizeof(in_state)) == 0);
     ASSERT(AT_CONST(self, map_t, map_offset)->count == self->live.count);
 }

@@ -95,11 +95,12 @@ static void add_closes(decode_t *self)
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->live.first; i != NIL && self->closes_due > 0; i = all[i].link.next) {
         if (all[i].state != ENDING || !all[i].slot_open || !group_room(group_of(self), 1, 0, 0))
             continue;
         add_item(self, &all[i], DEVICE_CLOSE);
         all[i].slot_open = false;
+        self->closes_due--;
     }
 }
 
@@ -110,6 +111,7 @@ static void add_runs(decode_t *self)
     attempt_t *all = attempts_of(self);
     uint32_t rows = self->chunk_tokens;
 
+    self->starving = false;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = self->live.first; i != NIL && rows > 0; i = all[i].link.next) {
             bool given = all[i].given_run < all[i].given.count;
@@ -147,14 +149,15 @@ static bool plan_step(decode_t *self, outbox_t *outbox)
     attempt_t *alone = next_alone(self, &others);
     bool is_alone = alone && (!others || !self->alone_last);
 
-    self->starving = false;
     if (is_alone && group_of(self)->in_flight > 0)
         return false; /* a step of its own, and no other one beside it */
     if (is_alone) {
+        self->starving = false;
         add_run(self, alone, self->chunk_tokens);
     } else {
         add_closes(self);
-        add_runs(self);
+        if (group_may_run(group_of(self)))
+            add_runs(self);
     }
     if (group_send(group_of(self), outbox) == 0)
         return false;
@@ -170,7 +173,7 @@ static void plan_steps(decode_t *self, outbox_t *outbox)
     do {
         came_free = self->came_free;
         while (!self->alone_in_flight && group_may_step(group_of(self), outbox) &&
-               plan_step(self, outbox))
+               (group_may_run(group_of(self)) || self->closes_due > 0) && plan_step(self, outbox))
             ;
         if (self->starving)
             decode_retract(self, outbox);

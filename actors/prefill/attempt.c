@@ -194,6 +194,7 @@ void prefill_end(prefill_t *self, attempt_t *attempt, end_reason_t reason, const
     ASSERT(attempt->state != NONE);
     ASSERT(attempt->state != ENDING || PLANTED(double_end));
     push_end(self, attempt, reason, detail, outbox);
+    self->closes_due += attempt->state != ENDING && attempt->slot_open;
     attempt->state = ENDING;
     attempt->kv_stop = true;
     if (!is_final(reason) || reason == END_ABORTED)
@@ -277,6 +278,8 @@ void prefill_lose(prefill_t *self, attempt_t *attempt, const char *detail, outbo
         return; /* it has touched nothing */
     if (attempt->holds)
         self->counts.pages_held -= attempt->page_count;
+    if (attempt->state == ENDING)
+        self->closes_due -= attempt->slot_open;
     attempt->holds = attempt->slot_open = attempt->loading = false;
     attempt->page_count = attempt->shared_count = 0;
     attempt->last_seq = 0;

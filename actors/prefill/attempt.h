@@ -106,6 +106,7 @@ typedef struct {
     uint64_t sources_said[INSTANCES_MAX]; /* epoch, by transfer */
     target_t targets[INSTANCES_MAX];
     prefill_counts_t counts;
+    uint32_t closes_due; /* slots that the device holds open for ended attempts */
     uint64_t words_max;
     request_list_t live;
     free_list_t free; /* linked by link.next */

@@ -180,16 +180,26 @@ static bool wants_close(const attempt_t *attempt)
     return attempt->state == ENDING && attempt->slot_open;
 }
 
+/* No more than one chunk is in flight, so that who comes waits for no more than that. A second step goes
+ * ahead only where the first one left room; behind a full one the ranks wait for the leader once a chunk. */
+static uint32_t rows_free(prefill_t *self)
+{
+    const group_t *group = group_of(self);
+
+    return group_may_run(group) ? self->chunk_tokens - group->rows : 0;
+}
+
 static void add_all(prefill_t *self)
 {
     attempt_t *all = attempts_of(self);
-    uint32_t rows = self->chunk_tokens;
+    uint32_t rows = rows_free(self);
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->live.first; i != NIL && self->closes_due > 0; i = all[i].link.next) {
         if (!wants_close(&all[i]) || !group_room(group_of(self), 1, 0, 0))
             continue;
         add_item(self, &all[i], DEVICE_CLOSE);
         all[i].slot_open = false;
+        self->closes_due--;
     }
     for (uint32_t i = self->live.first; i != NIL && rows > 0; i = all[i].link.next) {
         if (all[i].state == PREFILLING && !all[i].alone)
@@ -432,7 +442,7 @@ void prefill_plan(void *arg, outbox_t *outbox)
     plan_pools(self, outbox);
     plan_openings(self, outbox);
     while (!self->alone_in_flight && group_may_step(group_of(self), outbox) &&
-           plan_step(self, outbox))
+           (rows_free(self) > 0 || self->closes_due > 0) && plan_step(self, outbox))
         ;
     plan_tokens(self, outbox);
     plan_pieces(self, outbox);

@@ -581,7 +581,7 @@ static void check(const void *arg)
     const prefill_t *self = arg;
     const attempt_t *all = AT_CONST(self, attempt_t, attempts_offset);
     const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
-    uint32_t pages = 0, leased = 0;
+    uint32_t pages = 0, leased = 0, closes_due = 0;
 
     group_check(AT_CONST(self, group_t, group_offset));
     pool_check(pool);
@@ -589,11 +589,13 @@ static void check(const void *arg)
     for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
         check_attempt(self, &all[i], i);
         pages += all[i].page_count;
+        closes_due += all[i].state == ENDING && all[i].slot_open;
         leased += all[i].page_count - all[i].shared_count;
     }
     request_list_check(&self->live, all);
     ASSERT(self->live.count == self->counts.live);
     ASSERT(pages == self->counts.pages_held);
+    ASSERT(closes_due == self->closes_due);
     ASSERT(leased == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
     ASSERT(AT_CONST(self, map_t, map_offset)->count == self->live.count);
 }

@@ -35,7 +35,8 @@ enum {
     SLOTS_MAX = 1024,        /* running requests of one group */
     STEP_ITEMS_MAX = 4096,   /* items of one STEP */
     STEP_TOKENS_MAX = 65536, /* token rows of one STEP */
-    STEPS_IN_FLIGHT_MAX = 2, /* depth of the step log */
+    STEPS_AHEAD_MAX = 2,     /* depth of the step log: steps in flight that run something */
+    STEPS_IN_FLIGHT_MAX = 4, /* and with those that only close slots */
     PAGE_TOKENS = 256,       /* token positions of a page */
 
     /* messages */

@@ -83,7 +83,7 @@ static void test_the_first_step_opens_at_the_prompts_end_with_the_first_token(vo
     assert_int_equal(step->items.data[1].sample, 1);
     /* step 2 is sent before step 1 is done, and carries */
     assert_int_equal(peers->step_count, 2);
-    assert_int_equal(peers->steps[0].items.data[0].tokens.count, 0);
+    assert_int_equal(peers->steps[2].items.data[0].tokens.count, 0);
     peers_run(peers);
 }
 
@@ -348,6 +348,32 @@ static void test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost(void **sta
     expect_all_free(peers);
 }
 
+/* Two steps are under way; what closes its slot goes right behind them, and nothing runs with it. */
+static void test_an_abort_is_free_with_the_last_step_that_runs_it(void **state)
+{
+    peers_t *peers = *state;
+    const message_step_t *close;
+    uint64_t steps;
+
+    request(peers, 1, 50);
+    request(peers, 2, 50);
+    while (peers->tokens < 8)
+        assert_true(peers_next(peers));
+    steps = peers->step_count;
+    peers_abort(peers, 1);
+    assert_int_equal(peers->step_count, steps + 1);
+    close = &peers->steps[(steps + 1) % STEPS_IN_FLIGHT_MAX];
+    assert_int_equal(close->items.count, 1);
+    assert_int_equal(close->items.data[0].kind, DEVICE_CLOSE);
+    assert_int_equal(close->items.data[0].request, 1);
+    while (peers->fences == 0)
+        assert_true(peers_next(peers));
+    assert_true(peers->step_count <= steps + 3); /* those that were sent meanwhile are not waited for */
+    peers_run(peers);
+    assert_int_equal(peers->ends, 2);
+    expect_all_free(peers);
+}
+
 static void test_a_group_that_drains_ends_what_it_has_and_takes_no_more(void **state)
 {
     peers_t *peers = *state;
@@ -498,6 +524,7 @@ int main(void)
         ALONE(test_messages_of_an_old_epoch_are_let_fall),
         ALONE(test_a_rank_with_other_weights_is_not_taken),
         ALONE(test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost),
+        ALONE(test_an_abort_is_free_with_the_last_step_that_runs_it),
         ALONE(test_a_group_that_drains_ends_what_it_has_and_takes_no_more),
         ALONE(test_what_outlives_its_time_goes_elsewhere),
         ALONE(test_who_waits_for_room_hears_of_the_drain),

@@ -125,7 +125,7 @@ static void test_the_same_prompt_again_starts_from_its_border(void **state)
     peers_run(peers);
     request(peers, 2, PEERS_PROMPT, 5);
     peers_run(peers);
-    step = &peers->steps[0];
+    step = &peers->steps[2];
     assert_int_equal(counts(peers)->cached_tokens, 256);
     assert_int_equal(step->items.data[1].kind, DEVICE_LOAD);
     assert_int_equal(step->items.data[1].position, 256);
@@ -272,6 +272,32 @@ static void test_suspects_run_alone(void **state)
     expect_all_free(peers);
 }
 
+/* A full chunk is all that is in flight: who comes behind aborted prompts waits for no other one. */
+static void test_behind_aborted_prompts_one_waits_for_one_chunk(void **state)
+{
+    peers_t *peers = *state;
+    const message_step_t *step;
+
+    for (uint64_t i = 1; i <= 6; i++)
+        request(peers, i, 1300, 5);
+    while (peers->step_count == 0)
+        assert_true(peers_next(peers));
+    assert_int_equal(peers->step_count, 1);
+    for (uint64_t i = 1; i <= 6; i++)
+        peers_abort(peers, i);
+    assert_int_equal(peers->step_count, 2);
+    assert_int_equal(peers->steps[2].items.data[0].kind, DEVICE_CLOSE);
+    request(peers, 7, 100, 5);
+    while (peers->step_count == 2)
+        assert_true(peers_next(peers));
+    step = &peers->steps[3];
+    assert_int_equal(step->items.data[0].request, 7);
+    assert_int_equal(step->items.data[1].kind, DEVICE_RUN);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 1);
+    expect_all_free(peers);
+}
+
 static void test_a_group_that_drains_ends_what_it_runs_and_gives_away_what_waits(void **state)
 {
     peers_t *peers = *state;
@@ -402,6 +428,7 @@ int main(void)
         ALONE(test_a_reform_forgets_the_index_and_keeps_the_queue),
         ALONE(test_ranks_that_differ_publish_nothing),
         ALONE(test_suspects_run_alone),
+        ALONE(test_behind_aborted_prompts_one_waits_for_one_chunk),
         ALONE(test_a_group_that_drains_ends_what_it_runs_and_gives_away_what_waits),
         ALONE(test_what_outlives_its_time_goes_elsewhere),
         cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
