@@ -29,6 +29,81 @@ static void test_table_is_sound(void **state)
     assert_int_equal(message_table_check(&message_table, stderr), 0);
 }
 
+/* A way of a REPLY, by kinds. */
+typedef struct {
+    uint16_t id;
+    actor_kind_t from;
+    actor_kind_t to;
+} way_t;
+
+static bool is_in(const way_t *ways, size_t count, const way_t *way)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ways[i].id == way->id && ways[i].from == way->from && ways[i].to == way->to)
+            return true;
+    return false;
+}
+
+/* A REQUEST on this stream in the other direction, which it answers, or in the same, behind which
+ * it goes. */
+static bool is_paid_on_its_stream(const way_t *way)
+{
+    const char *names = message_table.rows[way->id].answers;
+
+    for (uint32_t id = 0; id < message_table.count; id++) {
+        const message_row_t *row = &message_table.rows[id];
+        const char *found = row->name ? strstr(names, row->name) : NULL;
+
+        if (row->class == MESSAGE_REQUEST && found &&
+            ((row->from & BIT(way->to) && row->to & BIT(way->from)) ||
+             (row->from & BIT(way->from) && row->to & BIT(way->to))))
+            return true;
+    }
+    return false;
+}
+
+/* What makes a REPLY always possible to send is a place that a REQUEST has paid for, on that
+ * stream. With RUNNING the place that SUBMIT paid for passes from prefill to decode. A row allows
+ * every kind that says it towards every kind that hears it, also where nobody ever says it. */
+static void test_every_reply_is_paid_for_on_its_stream(void **state)
+{
+    static const way_t passed_on[] = {
+        {MESSAGE_abort, ACTOR_GATEWAY, ACTOR_DECODE},
+        {MESSAGE_end, ACTOR_DECODE, ACTOR_GATEWAY},
+        {MESSAGE_fenced, ACTOR_DECODE, ACTOR_GATEWAY},
+    };
+    static const way_t never[] = {
+        {MESSAGE_busy, ACTOR_PREFILL, ACTOR_PREFILL},
+        {MESSAGE_busy, ACTOR_DECODE, ACTOR_GATEWAY},
+        {MESSAGE_abort, ACTOR_GATEWAY, ACTOR_TRANSFER},
+        {MESSAGE_abort, ACTOR_PREFILL, ACTOR_PREFILL},
+        {MESSAGE_abort, ACTOR_PREFILL, ACTOR_TRANSFER},
+        {MESSAGE_abort, ACTOR_DECODE, ACTOR_DECODE},
+        {MESSAGE_end, ACTOR_PREFILL, ACTOR_PREFILL},
+        {MESSAGE_fenced, ACTOR_PREFILL, ACTOR_PREFILL},
+        {MESSAGE_fenced, ACTOR_DECODE, ACTOR_DECODE},
+        {MESSAGE_fenced, ACTOR_TRANSFER, ACTOR_GATEWAY},
+    };
+    uint32_t found = 0;
+
+    (void)state;
+    for (uint16_t id = 0; id < message_table.count; id++)
+        for (actor_kind_t from = 0; from < ACTOR_KIND_COUNT; from++)
+            for (actor_kind_t to = 0; to < ACTOR_KIND_COUNT; to++) {
+                const message_row_t *row = &message_table.rows[id];
+                const way_t way = {id, from, to};
+
+                if (!row->name || row->class != MESSAGE_REPLY || !(row->from & BIT(from)) ||
+                    !(row->to & BIT(to)) || is_paid_on_its_stream(&way))
+                    continue;
+                found++;
+                if (!is_in(passed_on, COUNT_OF(passed_on), &way) &&
+                    !is_in(never, COUNT_OF(never), &way))
+                    fail_msg("nothing pays for %s from kind %u to kind %u", row->name, from, to);
+            }
+    assert_int_equal(found, COUNT_OF(passed_on) + COUNT_OF(never));
+}
+
 /* A copy of the table with one row spoilt must be found out. */
 static void test_unsound_tables_are_found_out(void **state)
 {
@@ -406,6 +481,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table_is_sound),
+        cmocka_unit_test(test_every_reply_is_paid_for_on_its_stream),
         cmocka_unit_test(test_unsound_tables_are_found_out),
         cmocka_unit_test(test_random_bodies_come_back_equal),
         cmocka_unit_test(test_bodies_that_differ_are_not_equal),
