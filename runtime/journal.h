@@ -31,8 +31,6 @@ enum {
     JOURNAL_MAGIC = 0x4c6b4a4e,
     JOURNAL_VERSION = 1,
     JOURNAL_SEGMENT_BYTES = 4 << 20, /* of records, unless a place says otherwise */
-    JOURNAL_OUTPUTS_MAX = 4096,      /* of one message; one with more is not kept, its state is */
-    JOURNAL_ANSWERS_MAX = 1 << 16,
     JOURNAL_IS_UP = 0xffff, /* in place of a message: the question is whether the stream is up */
     JOURNAL_PATH_BYTES = 256
 };

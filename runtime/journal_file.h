@@ -10,8 +10,6 @@
 
 #include "runtime/journal.h"
 
-enum { JOURNAL_FILE_BYTES_MAX = 1 << 30 };
-
 /* One record: what went in, and what came out. Borrowed from the file. */
 typedef struct {
     uint64_t number;

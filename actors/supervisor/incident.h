@@ -12,10 +12,11 @@
 #ifndef ACTORS_SUPERVISOR_INCIDENT_H
 #define ACTORS_SUPERVISOR_INCIDENT_H
 
+#include "runtime/base/limits.h"
 #include "runtime/ring.h"
 #include "runtime/roster.h"
 
-enum { INCIDENTS_MAX = 16, INCIDENT_PATH_BYTES = 1280 };
+enum { INCIDENT_PATH_BYTES = 1280 };
 
 typedef struct {
     const char *folder;   /* of all incidents; made when the first comes; NULL: none are kept */

@@ -65,6 +65,12 @@ enum {
     REASON_BYTES_MAX = 256,
     STATE_NAME_BYTES_MAX = 32,
 
+    /* journals */
+    JOURNAL_OUTPUTS_MAX = 4096,       /* messages pushed in one record */
+    JOURNAL_ANSWERS_MAX = 1 << 16,    /* questions about streams in one record */
+    JOURNAL_FILE_BYTES_MAX = 1 << 30, /* a file that is read */
+    INCIDENTS_MAX = 16,               /* kept of one host */
+
     /* model (model/config.h checks them; Flash has 43 layers of 4096 with 256 experts) */
     LAYERS_MAX = 128, /* MTP blocks not included */
     MTP_BLOCKS_MAX = 4,
