@@ -105,7 +105,7 @@ bool stream_may_send(const stream_t *stream, const message_row_t *row)
     if (row->class == MESSAGE_REQUEST)
         return stream->requests_out < stream->credit_messages &&
                stream->request_bytes_out < stream->credit_bytes;
-    return row->class != MESSAGE_STATE || !stream->states_out[row->id];
+    return row->class != MESSAGE_STATE || !stream->states_out[row->id] || PLANTED(state_flood);
 }
 
 status_t stream_push(stream_t *stream, const message_row_t *row, const uint8_t *body, size_t size,

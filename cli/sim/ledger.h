@@ -12,7 +12,7 @@
 #include "kernels/device.h"
 #include "runtime/base/map.h"
 
-enum { LEDGER_NOBODY = 0xffffffff, LEDGER_STEPS = 2 * STEPS_IN_FLIGHT_MAX };
+enum { LEDGER_NOBODY = 0xffffffff, LEDGER_PAYERS_MAX = 8, LEDGER_STEPS = 2 * STEPS_IN_FLIGHT_MAX };
 
 /* Where an attempt is opened: by SUBMIT, RESERVE, OPEN, and the first KV_READY that is taken. */
 typedef enum { AT_PREFILL, AT_DECODE, AT_TRANSFER, AT_SOURCE, LEDGER_PLACES } ledger_place_t;
@@ -135,6 +135,12 @@ typedef struct {
     uint64_t device_seq;   /* rank: of the last STEP that went to its device */
 } ledger_actor_t;
 
+/* REQUESTs that pay for a REPLY. */
+typedef struct {
+    uint32_t count;
+    uint16_t ids[LEDGER_PAYERS_MAX];
+} ledger_payers_t;
+
 struct oracle {
     world_t *world;
     sim_t *sim;
@@ -146,7 +152,7 @@ struct oracle {
     ledger_pair_t **pairs; /* [from][to]; made when first used */
     ledger_group_t *groups;
     uint32_t group_count;
-    uint64_t pays[MESSAGE_COUNT]; /* by REPLY: REQUESTs that pay for it, as bits */
+    ledger_payers_t payers[MESSAGE_COUNT]; /* by REPLY */
     map_t *by_name;
     ledger_attempt_t *attempts;
     uint32_t attempt_count;

@@ -6,8 +6,6 @@
 
 enum { RING_AT_FIRST = 16 };
 
-_Static_assert(MESSAGE_COUNT <= 64, "messages are bits");
-
 /* A word of a list. */
 static bool names(const char *list, const char *word)
 {
@@ -86,10 +84,16 @@ void ledger_stream_heard(oracle_t *oracle, actor_id_t actor, const envelope_t *e
 void ledger_stream_open(oracle_t *oracle)
 {
     for (uint32_t reply = 0; reply < MESSAGE_COUNT; reply++)
-        for (uint32_t id = 0; id < MESSAGE_COUNT && message_table.rows[reply].name; id++)
-            if (message_table.rows[id].name && message_table.rows[id].class == MESSAGE_REQUEST &&
-                names(message_table.rows[reply].answers, message_table.rows[id].name))
-                oracle->pays[reply] |= UINT64_C(1) << id;
+        for (uint16_t id = 0; id < MESSAGE_COUNT && message_table.rows[reply].name; id++) {
+            const message_row_t *row = &message_table.rows[id];
+            ledger_payers_t *payers = &oracle->payers[reply];
+
+            if (!row->name || row->class != MESSAGE_REQUEST ||
+                !names(message_table.rows[reply].answers, row->name))
+                continue;
+            ASSERT(payers->count < LEDGER_PAYERS_MAX);
+            payers->ids[payers->count++] = id;
+        }
 }
 
 /* ---- credit ---------------------------------------------------------------------------------- */
@@ -161,9 +165,11 @@ static uint32_t paid_for(const oracle_t *oracle, const ledger_pair_t *pair, acto
     bool is_back = back && back->from_life == pair->to_life && back->to_life == pair->from_life;
     uint32_t paid = 0;
 
-    for (uint32_t id = 0; id < MESSAGE_COUNT; id++)
-        if (oracle->pays[reply] >> id & 1)
-            paid += pair->said[id] + (is_back ? back->said[id] : 0);
+    for (uint32_t i = 0; i < oracle->payers[reply].count; i++) {
+        uint16_t id = oracle->payers[reply].ids[i];
+
+        paid += pair->said[id] + (is_back ? back->said[id] : 0);
+    }
     return reply == MESSAGE_abort ? 2 * paid : paid;
 }
 

@@ -33,6 +33,7 @@
     P(replay_skips_token, "decode does not run the last forced token of a replay")                 \
     P(unpublished_check, "tokens go out when the first rank has answered")                         \
     P(no_quiesce, "a rank says QUIESCED before its device has left the old epoch")                 \
+    P(state_flood, "a STATE goes out while the one before is under way")                           \
     P(seniority_flip, "the oldest loses its pages when they run out")
 
 typedef enum {

@@ -30,6 +30,7 @@ CHECKS = {
     "replay-skips-token": ["token", "bytes"],
     "unpublished-check": ["publish"],
     "no-quiesce": ["epoch"],
+    "state-flood": ["bound"],
     "seniority-flip": ["seniority"],
 }
 
