@@ -124,6 +124,13 @@ static void learn_request(chronicle_t *chronicle, world_t *world, actor_id_t gat
                            &chronicle->requests[chronicle->client_seen - 1], &attempt);
 }
 
+/* What was under way to it is lost. */
+static void forget_under_way(chronicle_t *chronicle, actor_id_t actor)
+{
+    for (uint32_t from = 0; from < chronicle->topology.actor_count; from++)
+        chronicle->unhandled[from * chronicle->topology.actor_count + actor] = chronicle->count;
+}
+
 void chronicle_event(chronicle_t *chronicle, world_t *world, const sim_event_t *event)
 {
     chronicle_entry_t entry = {.kind =
@@ -137,6 +144,8 @@ void chronicle_event(chronicle_t *chronicle, world_t *world, const sim_event_t *
         learn_request(chronicle, world, event->actor);
     if (event->kind == SIM_STARTED || event->kind == SIM_DIED)
         add(chronicle, entry);
+    if (event->kind == SIM_DIED)
+        forget_under_way(chronicle, event->actor);
 }
 
 void chronicle_fault(chronicle_t *chronicle, world_t *world, const story_fault_t *fault)

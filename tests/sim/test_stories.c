@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "cli/sim/apart.h"
+#include "cli/sim/jobs.h"
 #include "cli/sim/shrink.h"
 #include "tests/sim/stage.h"
 
@@ -135,6 +136,38 @@ static void test_a_violation_is_made_small_and_stays_the_same(void **state)
     apart_run(&scenario, NULL, NULL, &replayed);
     assert_string_equal(replayed.violation, result.violation);
     assert_int_equal(replayed.digest, result.digest);
+}
+
+/* ---- many seeds ------------------------------------------------------------------------------ */
+
+static void test_jobs_run_every_seed_once_and_name_the_lowest_that_violates(void **state)
+{
+    static topology_t topology;
+    static jobs_total_t total;
+    jobs_config_t config = {.topology = &topology, .first = 11, .last = 30, .jobs = 3};
+    scenario_t scenario = {.topology = &topology, .plant = PLANT_wrong_token};
+    scenario_result_t result;
+
+    (void)state;
+    topology = *stage_topology("default");
+    jobs_run(&config, &total);
+    assert_int_equal(total.seeds, 20);
+    assert_int_equal(total.violations, 0);
+    config.plant = PLANT_wrong_token;
+    config.keep_going = true;
+    config.coverage = true;
+    jobs_run(&config, &total);
+    assert_int_equal(total.seeds, 20);
+    assert_true(total.violations > 0);
+    assert_non_null(total.coverage);
+    assert_true(coverage_of_kind(total.coverage, ACTOR_GATEWAY).reached > 0);
+    free(total.coverage);
+    for (scenario.seed = 11; scenario.seed < total.failed_seed; scenario.seed++) {
+        scenario_run(&scenario, &result);
+        assert_true(result.passed);
+    }
+    scenario_run(&scenario, &result);
+    assert_string_equal(result.violation, total.failed.violation);
 }
 
 /* ---- showing --------------------------------------------------------------------------------- */
@@ -309,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_what_is_written_is_read),
         cmocka_unit_test(test_what_is_no_story_is_refused_with_its_line),
         cmocka_unit_test(test_a_violation_is_made_small_and_stays_the_same),
+        cmocka_unit_test(test_jobs_run_every_seed_once_and_name_the_lowest_that_violates),
         cmocka_unit_test(test_a_sequence_says_what_led_to_it_and_no_more),
         cmocka_unit_test(test_a_trace_is_json_with_tracks_slices_and_arrows),
     };
