@@ -244,7 +244,7 @@ inline prefill_takes() {
   :: m == RESERVED && s == PREFILL_RESERVING -> p[a].state = PREFILL_PREFILLING
   :: m == BUSY && (s == PREFILL_RESERVING || s == PREFILL_ENDING) ->
     p[a].decode_open = false;
-    p_blocked = true;
+    p_blocked = !is_mutant(retry_at_once);
     if
     :: s == PREFILL_ENDING -> p_settle(a)
     :: else ->

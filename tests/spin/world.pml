@@ -135,6 +135,7 @@ inline read_settings() {
 #define MUTANT_token_overtaken 9
 #define MUTANT_starved_abort 10
 #define MUTANT_copies_unfenced 11
+#define MUTANT_retry_at_once 12
 #define is_mutant(name) (mutant == MUTANT_##name)
 
 /* The answer of each request has so many tokens. */
