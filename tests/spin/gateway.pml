@@ -9,6 +9,7 @@ typedef gateway_t {
   unsigned route : 4;     /* attempt + 1 for which ROUTED is on its way */
   unsigned received : 3;  /* tokens at the client */
   unsigned end_count : 3; /* ENDING: of the whole answer */
+  bool prefill_gone;      /* it has exited, and decode goes on without it */
   bool ended;             /* the client was told */
 };
 gateway_t g[REQUESTS];
@@ -22,6 +23,7 @@ inline gateway_finish(r, reason) {
   assert(reason != STOPPED || g[r].received == answer[r]);
   g[r].ended = true;
   g[r].end_count = 0;
+  g[r].prefill_gone = false;
   g[r].state = GATEWAY_NONE
 }
 
@@ -29,7 +31,10 @@ inline gateway_abort(r, reason) {
   if
   :: g[r].state == GATEWAY_PREFILL -> put(GATEWAY, PREFILL, g2p, ABORT, current(r), reason, 0)
   :: g[r].state == GATEWAY_DECODE ->
-    put(GATEWAY, PREFILL, g2p, ABORT, current(r), reason, 0);
+    if
+    :: !g[r].prefill_gone -> put(GATEWAY, PREFILL, g2p, ABORT, current(r), reason, 0)
+    :: else
+    fi;
     put(GATEWAY, DECODE, g2d, ABORT, current(r), reason, 0)
   :: else
   fi
@@ -39,6 +44,7 @@ inline gateway_replay(r) {
   assert(g[r].number + 1 < attempts); /* the model has room for so many */
   g[r].number = g[r].number + 1;
   g[r].end_count = 0;
+  g[r].prefill_gone = false;
   g[r].state = GATEWAY_QUEUED
 }
 
@@ -209,7 +215,11 @@ end:
       part(GATEWAY, PREFILL);
       drain(p2g);
       asked[TO_PREFILL] = 0;
-      gateway_lose_all(depends_on_prefill)
+      gateway_lose_all(depends_on_prefill);
+      for (r : 0 .. REQUESTS - 1) {
+        g[r].prefill_gone = g[r].state == GATEWAY_DECODE
+      }
+      skip
     }
   :: d_step {
       is_due(GATEWAY, DECODE) ->
@@ -235,6 +245,7 @@ inline gateway_dies() {
     g[r].state = GATEWAY_NONE;
     g[r].route = 0;
     g[r].end_count = 0;
+    g[r].prefill_gone = false;
     g[r].ended = true
   }
   drain(p2g);

@@ -25,8 +25,13 @@ inline r_free(k, a) {
   cursor_at(k, a) = 0
 }
 
+/* The transfer's next life ordered nothing. */
 inline r_push_pulled(k, a, bad) {
-  put(rank_of(k), TRANSFER, r2x[k], PULLED, a, cursor_at(k, a), bad)
+  if
+  :: rank_at[k].pull_life == met_life[rank_of(k)] ->
+    put(rank_of(k), TRANSFER, r2x[k], PULLED, a, cursor_at(k, a), bad)
+  :: else
+  fi
 }
 
 /* Gives the device what it has room for; what it writes must be the attempt's own page, unless the
