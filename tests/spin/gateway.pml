@@ -93,7 +93,7 @@ inline gateway_takes() {
   refused = false;
   if
   :: m == ROUTED && s == GATEWAY_ROUTING ->
-    g[r].state = (x -> GATEWAY_READY : GATEWAY_QUEUED)
+    g[r].state = (x -> GATEWAY_ROUTED : GATEWAY_QUEUED)
   :: m == BUSY && s == GATEWAY_PREFILL -> g[r].state = GATEWAY_QUEUED
   :: m == END && (s == GATEWAY_PREFILL || s == GATEWAY_DECODE) -> gateway_on_end()
   :: m == TOKENS && (s == GATEWAY_PREFILL || s == GATEWAY_DECODE || s == GATEWAY_ENDING) ->
@@ -112,9 +112,9 @@ inline gateway_takes() {
 }
 
 #define depends_on_prefill(r)                                                                     \
-  (g[r].state == GATEWAY_READY || g[r].state == GATEWAY_PREFILL || g[r].state == GATEWAY_ENDING)
+  (g[r].state == GATEWAY_ROUTED || g[r].state == GATEWAY_PREFILL || g[r].state == GATEWAY_ENDING)
 #define depends_on_decode(r) (depends_on_prefill(r) || g[r].state == GATEWAY_DECODE)
-#define depends_on_transfer(r) (g[r].state == GATEWAY_READY)
+#define depends_on_transfer(r) (g[r].state == GATEWAY_ROUTED)
 
 #define gateway_lose_all(depends) \
   for (r : 0 .. REQUESTS - 1) { \
@@ -132,7 +132,7 @@ inline gateway_plan(r) {
   :: g[r].state == GATEWAY_QUEUED ->
     g[r].route = current(r) + 1;
     g[r].state = GATEWAY_ROUTING
-  :: g[r].state == GATEWAY_READY && !(is_met(GATEWAY, PREFILL) && is_met(GATEWAY, DECODE)) ->
+  :: g[r].state == GATEWAY_ROUTED && !(is_met(GATEWAY, PREFILL) && is_met(GATEWAY, DECODE)) ->
     g[r].state = GATEWAY_QUEUED
   :: else ->
     ask(GATEWAY, PREFILL, TO_PREFILL, g2p, SUBMIT, current(r), g[r].received, 0);
@@ -143,7 +143,7 @@ inline gateway_plan(r) {
 #define wants_plan(r)                                                                             \
   (is_alive(GATEWAY) &&                                                                           \
    ((g[r].state == GATEWAY_QUEUED && !g[r].route) ||                                              \
-    (g[r].state == GATEWAY_READY &&                                                               \
+    (g[r].state == GATEWAY_ROUTED &&                                                               \
      (!(is_met(GATEWAY, PREFILL) && is_met(GATEWAY, DECODE)) ||                                   \
       may_ask(GATEWAY, PREFILL, TO_PREFILL)))))
 #define all_known                                                                                 \

@@ -166,13 +166,14 @@ inline rank_takes(k) {
     r_fence_copies(k)
   :: m == STEP_DONE ->
     if
-    :: rank_at[k].of_epoch == rank_at[k].epoch ->
+    :: rank_at[k].of_epoch == rank_at[k].epoch && s == RANK_STEPPING ->
       put(rank_of(k), leader_of(k), r2l[k], STEP_DONE, 0, rank_at[k].epoch, 0)
     :: else
     fi
   :: m == JOINED && k > 0 -> r_fence_copies(k)
   :: m == JOINED && k == 0
   :: m == EXITED && x == leader_of(k) ->
+    rank_at[k].fencing = 0;
     if
     :: s != RANK_LOADING ->
       rank_at[k].owes_join = true;

@@ -72,7 +72,7 @@ NO_PART = "no part of the protocol of attempts"
 NEVER_TAKEN = {
     "gateway queued fenced": NOT_SENT,
     "gateway routing fenced": NOT_SENT,
-    "gateway ready fenced": NOT_SENT,
+    "gateway routed fenced": NOT_SENT,
     "prefill reserving fenced": "decode says END before, and the transfer knows prefill only later",
     "decode opening fenced": BEHIND_LANDED,
     "decode landing fenced": BEHIND_LANDED,
