@@ -216,6 +216,8 @@ class StopString(Case):
 
 
 class Deadline(Case):
+    """Whoever does not answer, a client hears of it (P9, R10)."""
+
     def refused(self, said):
         status, answer = said
         self.assertEqual(status, 408)

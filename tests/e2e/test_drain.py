@@ -1,4 +1,4 @@
-"""Groups leave and come back, and a deployment goes down, while streams are open."""
+"""Groups leave and come back, and a deployment goes down, while streams are open (P20)."""
 import functools
 import http.client
 import json
