@@ -36,11 +36,11 @@ static const struct {
 
     {ACTOR_GATEWAY, MESSAGE_stop, "closing", "a supervisor says it once"},
     {ACTOR_GATEWAY, MESSAGE_busy, NULL, "it takes 1,024 attempts at one prefill group"},
-    {ACTOR_GATEWAY, MESSAGE_routed, "queued ready prefill decode ending",
+    {ACTOR_GATEWAY, MESSAGE_routed, "queued routed prefill decode ending",
      "one answer to each ROUTE"},
-    {ACTOR_GATEWAY, MESSAGE_tokens, "queued routing ready", "nothing was submitted"},
-    {ACTOR_GATEWAY, MESSAGE_end, "queued routing ready", "nothing was submitted"},
-    {ACTOR_GATEWAY, MESSAGE_fenced, "queued routing ready", "nothing was submitted"},
+    {ACTOR_GATEWAY, MESSAGE_tokens, "queued routing routed", "nothing was submitted"},
+    {ACTOR_GATEWAY, MESSAGE_end, "queued routing routed", "nothing was submitted"},
+    {ACTOR_GATEWAY, MESSAGE_fenced, "queued routing routed", "nothing was submitted"},
     {ACTOR_GATEWAY, MESSAGE_end, "ending", "END comes once"},
 
     {ACTOR_PREFILL, MESSAGE_submit, "queued reserving prefilling handing ending",
@@ -180,6 +180,33 @@ static const char *why_not(const pair_t *pair)
         if (explained[i].kind == pair->kind && explained[i].message == pair->message &&
             (!explained[i].states || has_word(explained[i].states, state_name(pair))))
             return explained[i].why;
+    return NULL;
+}
+
+/* Words of the table must be states of that kind. */
+static bool is_state(const actor_type_t *type, const char *word, size_t bytes)
+{
+    const actor_table_t *tables[] = {&type->table, &type->attempts};
+
+    for (uint32_t i = 0; i < COUNT_OF(tables); i++)
+        for (uint32_t state = 0; state < tables[i]->state_count; state++)
+            if (strlen(tables[i]->state_names[state]) == bytes &&
+                strncmp(tables[i]->state_names[state], word, bytes) == 0)
+                return true;
+    return false;
+}
+
+const char *coverage_stale_word(void)
+{
+    for (uint32_t i = 0; i < COUNT_OF(explained); i++) {
+        const char *word = explained[i].states;
+
+        for (size_t bytes; word && *word; word += bytes + (word[bytes] == ' ')) {
+            bytes = strcspn(word, " ");
+            if (!is_state(actor_type_of(explained[i].kind), word, bytes))
+                return word;
+        }
+    }
     return NULL;
 }
 

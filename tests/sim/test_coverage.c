@@ -76,9 +76,19 @@ static void test_seeds_reach_what_they_reached(void **state)
     assert_int_equal(below, 0);
 }
 
+static void test_what_cannot_be_reached_is_said_of_states_that_are(void **state)
+{
+    const char *word = coverage_stale_word();
+
+    (void)state;
+    if (word)
+        fail_msg("no such state: %s", word);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_cannot_be_reached_is_said_of_states_that_are),
         cmocka_unit_test(test_seeds_reach_what_they_reached),
     };
 
