@@ -159,7 +159,8 @@ typedef struct {
     status_t (*reform)(device_t *device, uint64_t epoch, const char *segment);
     status_t (*step)(device_t *device, const device_step_t *step, device_result_t *result);
     void (*interrupt)(device_t *device, uint64_t epoch);
-    /* The word of a unit in this pool that readers check: {epoch, count}, set when it is leased. */
+    /* The word of a unit in this pool that readers check: {epoch, count}, set when it is leased. Of a unit that is
+     * not there nothing is set: the step that names it is refused. */
     void (*generation_set)(device_t *device, device_unit_t unit, uint32_t index,
                            uint64_t generation);
     /* Maps a peer's pool read-only and tests it with page 0; a later map of the same peer replaces the earlier one. */

@@ -208,8 +208,9 @@ static void device_cpu_generation_set(device_t *device, device_unit_t unit, uint
 {
     device_cpu_t *self = (device_cpu_t *)device;
 
-    generation_publish(device_cpu_generation(&self->pool, unit, index), 0,
-                       generation_unpack(generation));
+    if (index < self->pool.layout.counts[unit])
+        generation_publish(device_cpu_generation(&self->pool, unit, index), 0,
+                           generation_unpack(generation));
 }
 
 /* -- items ------------------------------------------------------------------------------------ */

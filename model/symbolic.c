@@ -398,7 +398,9 @@ static void symbolic_generation_set(device_t *device, device_unit_t unit, uint32
                                     uint64_t generation)
 {
     symbolic_t *self = (symbolic_t *)device;
-    __atomic_store_n(&unit_at(self->pool, unit, index)->generation, generation, __ATOMIC_RELEASE);
+    if (index < self->pool->counts[unit])
+        __atomic_store_n(&unit_at(self->pool, unit, index)->generation, generation,
+                         __ATOMIC_RELEASE);
 }
 
 /* ---- steps -------------------------------------------------------------------------------------

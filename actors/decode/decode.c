@@ -374,6 +374,8 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
     attempt->x_open = false;
     if (attempt->state == ENDING)
         decode_settle(self, attempt, outbox);
+    else if (attempt->state != RUNNING) /* LANDED would have come before */
+        decode_end(self, attempt, END_LOST, "the transfer dropped it", outbox);
     return STATUS_OK;
 }
 
@@ -547,8 +549,8 @@ static const actor_rule_t attempt_rules[] = {
     {OPENING, MESSAGE_opened, on_opened, BIT(LANDING) | BIT(OPENING)},
     {OPENING, MESSAGE_landed, on_landed_early, ENDS | BIT(OPENING)},
     {LANDING, MESSAGE_landed, on_landed, ENDS | BIT(RUNNING) | BIT(LANDING)},
-    {OPENING, MESSAGE_fenced, on_fenced, BIT(OPENING)},
-    {LANDING, MESSAGE_fenced, on_fenced, BIT(LANDING)},
+    {OPENING, MESSAGE_fenced, on_fenced, ENDS | BIT(OPENING)},
+    {LANDING, MESSAGE_fenced, on_fenced, ENDS | BIT(LANDING)},
     {RUNNING, MESSAGE_fenced, on_fenced, BIT(RUNNING)},
     {ENDING, MESSAGE_fenced, on_fenced, ENDS},
 };

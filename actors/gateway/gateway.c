@@ -699,7 +699,7 @@ static const actor_rule_t rules[] = {
 
 static const actor_rule_t attempt_rules[] = {
     {ROUTING, MESSAGE_routed, on_routed, BIT(ROUTED) | BIT(QUEUED) | BIT(NONE)},
-    {PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED)},
+    {PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED) | BIT(PREFILL)},
     {PREFILL, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(PREFILL)},
     {DECODE, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(DECODE)},
     {PREFILL, MESSAGE_tokens, on_tokens, BIT(PREFILL) | BIT(DECODE)},

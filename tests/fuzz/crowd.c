@@ -19,6 +19,7 @@
 #include "runtime/codec.h"
 #include "runtime/frame.h"
 #include "runtime/node.h"
+#include "tests/fuzz/manners.h"
 #include "tests/fuzz/values.h"
 
 enum {
@@ -50,6 +51,7 @@ typedef struct {
     uint64_t sent;     /* seq of its last message */
     uint64_t received; /* of the last one that came */
     bool mute;         /* acknowledges nothing of itself */
+    uint32_t turn;     /* how often it has behaved */
     uint16_t asked_id; /* the last message that came */
     uint32_t asked_bytes;
     uint8_t asked[ASKED_BYTES];
@@ -64,6 +66,7 @@ typedef struct {
 
 typedef struct {
     values_t values;
+    manners_t manners;
     FILE *trace;
     node_t *node;
     actor_id_t self;
@@ -84,6 +87,7 @@ typedef struct {
 
 static topology_t topology;
 static roster_t roster;
+static node_room_t room; /* for all runs: to get it again takes longer than most scripts */
 
 static void open_world(void)
 {
@@ -99,6 +103,8 @@ static void open_world(void)
         topology_errors_print(&errors, stderr);
     ASSERT(status == STATUS_OK);
     roster_init(&roster, &topology);
+    status = node_room_open(&room);
+    ASSERT(status == STATUS_OK);
     ASSERT(roster.count + OBSERVERS <= PEERS_MAX);
 }
 
@@ -496,6 +502,29 @@ static void act_say(crowd_t *crowd, liar_t *peer, uint8_t action)
     }
 }
 
+/* It says what an honest one would. */
+static void behave(crowd_t *crowd, liar_t *peer)
+{
+    manners_turn_t turn = {.peer = peer->id, .turn = peer->turn++, .asked_id = MANNERS_NOTHING};
+    const void *body = NULL;
+    size_t size = 0;
+    uint16_t id;
+
+    arena_reset(&crowd->values.arena);
+    if (peer->asked_bytes > 0 &&
+        message_decode(peer->asked_id, peer->asked, peer->asked_bytes, &crowd->values.arena,
+                       &turn.asked) == STATUS_OK)
+        turn.asked_id = peer->asked_id;
+    id = manners_next(&crowd->manners, &turn, &body);
+    if (id == MANNERS_NOTHING ||
+        message_encode(id, body, crowd->body, FRAME_SCRATCH, &size) != STATUS_OK)
+        return;
+    if (crowd->trace)
+        fprintf(crowd->trace, "%s behaves: %s\n", roster_name(&roster, peer->id),
+                message_table.rows[id].name);
+    say(crowd, peer, ++peer->sent, id, size, 1, 0);
+}
+
 static void exited(crowd_t *crowd, const liar_t *peer)
 {
     liar_t *supervisor = liar_of(crowd, 0);
@@ -562,13 +591,27 @@ static void work(crowd_t *crowd)
             say_ack(crowd, &crowd->peers[i], crowd->peers[i].received);
 }
 
+/* Everybody in turn, as if nothing were wrong. */
+static void act_all(crowd_t *crowd)
+{
+    for (uint32_t i = 0; i < crowd->peer_count && !crowd->ended; i++) {
+        behave(crowd, &crowd->peers[i]);
+        work(crowd);
+    }
+    if (!crowd->ended)
+        act_port(crowd);
+}
+
 static void act(crowd_t *crowd)
 {
     script_t *script = &crowd->values.script;
     uint8_t action = script_byte(script);
     liar_t *peer = &crowd->peers[script_below(script, crowd->peer_count)];
 
-    switch (action & 15) {
+    switch (action & 0x40 ? 14 : action & 15) {
+    case 0:
+        act_all(crowd);
+        break;
     case 6:
         say_hello(crowd, peer, script_byte(script) & 1, script_below(script, 16),
                   script_byte(script));
@@ -598,8 +641,12 @@ static void act(crowd_t *crowd)
     case 13:
         act_port(crowd);
         break;
+    case 14:
+    case 15:
+        behave(crowd, peer);
+        break;
     default:
-        act_say(crowd, peer, (action & 15) > 5 ? 0 : action & 15);
+        act_say(crowd, peer, action & 15);
     }
     if (!(action & 0x80)) /* else several arrive before the actor looks */
         work(crowd);
@@ -622,6 +669,20 @@ static void fill_crowd(crowd_t *crowd)
     values_learn_one(&crowd->values, "slots", 3);
 }
 
+/* What the actor was made to handle, for a person. */
+static void print_reached(const crowd_t *crowd)
+{
+    const dispatch_t *dispatch = node_dispatch(crowd->node);
+
+    for (uint32_t id = 0; id < message_table.count; id++)
+        if (dispatch->handled[id])
+            fprintf(crowd->trace, "reached: %s %s %llu, refused %llu, failed %llu\n",
+                    roster.actors[crowd->self].name, message_table.rows[id].name,
+                    (unsigned long long)dispatch->handled[id],
+                    (unsigned long long)dispatch->refused[id],
+                    (unsigned long long)dispatch->failed[id]);
+}
+
 void crowd_run(const uint8_t *bytes, size_t size, FILE *trace)
 {
     crowd_t *crowd = calloc(1, sizeof(*crowd));
@@ -629,6 +690,7 @@ void crowd_run(const uint8_t *bytes, size_t size, FILE *trace)
     node_config_t config = {.birth = &birth,
                             .table = &message_table,
                             .roster = &roster,
+                            .room = &room,
                             .tick_us = TICK_US,
                             .check = true};
     status_t status;
@@ -640,6 +702,7 @@ void crowd_run(const uint8_t *bytes, size_t size, FILE *trace)
     crowd->trace = trace;
     crowd->self = (actor_id_t)script_below(&crowd->values.script, roster.count);
     crowd->kind = roster.actors[crowd->self].kind;
+    crowd->manners = (manners_t){.topology = &topology, .self = crowd->self};
     crowd->now_us = 1000000;
     crowd->peers = calloc(PEERS_MAX, sizeof(liar_t));
     crowd->frame = malloc(FRAME_SCRATCH);
@@ -669,6 +732,8 @@ void crowd_run(const uint8_t *bytes, size_t size, FILE *trace)
             act(crowd);
     if (!crowd->ended)
         work(crowd);
+    if (trace)
+        print_reached(crowd);
     node_close(crowd->node);
     free(crowd->values.arena.bytes);
     free(crowd->peers);

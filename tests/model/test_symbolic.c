@@ -295,6 +295,11 @@ static void test_steps_that_ask_for_what_is_not_there_are_refused(void **state)
     assert_int_equal(step(device, items, 1, &result), STATUS_INVALID); /* nothing carried */
     items[0] = run_item(0, 5, prompt, 1);
     assert_int_equal(step(device, items, 1, &result), STATUS_CORRUPT); /* state is at 0 */
+    const uint32_t counts[UNIT_COUNT] = {PAGES, BORDERS, SLOTS};
+    for (uint32_t unit = 0; unit < UNIT_COUNT; unit++) /* as a STEP that names them sets them */
+        symbolic_ops.generation_set(device, (device_unit_t)unit, counts[unit], 7);
+    items[0] = open_item(1, 0, (const uint32_t[]){PAGES}, 1);
+    assert_int_equal(step(device, items, 1, &result), STATUS_INVALID);
     device_step_t old = {.epoch = 0, .seq = 1};
     assert_int_equal(symbolic_ops.step(device, &old, &result), STATUS_STALE);
     symbolic_ops.interrupt(device, 2);
