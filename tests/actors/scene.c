@@ -13,7 +13,7 @@
 #include "runtime/base/log.h"
 #include "topology/internal.h"
 
-static void set_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, uint16_t tp)
+void scene_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, uint16_t tp)
 {
     topology->host_count = 1;
     topology->hosts[0].devices = (uint32_t)(prefills + decodes) * tp;
@@ -41,7 +41,7 @@ scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t pre
     arena_t arena;
     size_t bytes;
 
-    set_topology(&scene->topology, prefills, decodes, tp);
+    scene_topology(&scene->topology, prefills, decodes, tp);
     roster_init(&scene->roster, &scene->topology);
     scene->type = type;
     scene->id = birth.id = kind == TOPOLOGY_RANK ? scene_rank(scene, TOPOLOGY_DECODE, 0, 0)

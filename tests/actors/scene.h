@@ -17,6 +17,8 @@ typedef struct {
     void *memory;
 } scene_t;
 
+/* That topology alone. */
+void scene_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, uint16_t tp);
 /* One gateway, `prefills` and `decodes` groups of `tp` ranks, two transfers. The actor is
  * instance 0 of `kind`, or rank 0 of decode group 0. */
 scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
