@@ -1,35 +1,47 @@
-/* What control costs: the CPU time that a decode leader spends on one step, all of it.
+/* What control costs, and how much of it a device feels.
  *
  * The leader is the real one, alone in its process, over ipc: it plans, encodes, sends to every
- * rank, collects and compares the answers, and publishes the tokens. Its peers are stand-ins in
- * another process, which answer at once. User and system time of the leader's process, ZeroMQ's
- * thread included, are divided by the steps. The goal is 1 % of a step of 20 ms at 8 ranks.
+ * rank, collects and compares the answers, and publishes the tokens. Ranks are real too, threads of
+ * another process, each with a device that computes nothing; gateway, prefill leader and transfer
+ * are stand-ins that answer at once.
  *
- *     build/release/bench/bench_control [JSON]
+ * Control: user and system time of the leader's process, ZeroMQ's thread included, divided by the
+ * steps, with devices that take no time. The goal is 1 % of a step of 20 ms at 8 ranks.
+ *
+ * Overlap: with devices that take their time (asleep, as one computes that is no CPU, or on a core),
+ * the share of time in which they wait for their next step, with two steps in flight and with one.
+ * The goal is 1 %, with a core for the leader.
+ *
+ *     build/release/bench/bench_control [--overlap] [JSON]
  */
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include "actors/decode/decode.h"
 #include "actors/group.h"
+#include "actors/rank/port.h"
+#include "actors/rank/rank.h"
 #include "actors/roster.h"
 #include "bench/report.h"
 #include "messages/message.h"
+#include "runtime/base/log.h"
 #include "runtime/threads.h"
 #include "topology/internal.h"
 
 enum {
     WARM_STEPS = 40,
-    CONTEXT = 1024,
+    CONTEXT = 4096, /* none ends before the last has begun */
     PROMPT = 100,
-    PAGES_EACH = CONTEXT / PAGE_TOKENS,
+    PAGES_EACH = 8,
     STEP_MS = 20,
     TOKEN = 7,
     CAST_MAX = RANKS_MAX + 3,
@@ -39,14 +51,24 @@ typedef struct {
     uint32_t ranks;
     uint32_t requests;
     uint32_t steps;
-    double goal_share; /* of a step; 0: none */
+    bool has_goal;
+    uint32_t step_us; /* that a device takes; 0: none */
+    bool on_core;     /* it takes them computing, not asleep */
+    uint32_t depth;
 } load_t;
+
+/* Of each rank's device, shared by both processes. */
+typedef struct {
+    double busy;
+    double idle;
+} device_time_t;
 
 static topology_t topology;
 static roster_t roster;
 static endpoints_t endpoints;
 static leader_setup_t leader_setup;
 static load_t load;
+static device_time_t *times; /* by rank */
 static int marks[2]; /* a pipe: a byte where measuring begins, another where it ends */
 
 static actor_id_t id_of(topology_kind_t kind)
@@ -54,22 +76,139 @@ static actor_id_t id_of(topology_kind_t kind)
     return topology_actor(&topology, kind, 0)->id;
 }
 
+/* ---- a device that only takes time ----------------------------------------------------------- */
+
+typedef struct {
+    device_t base;
+    uint32_t rank;
+    uint32_t full_steps; /* with all requests; only they are measured */
+    double ended;
+    device_token_t tokens[SLOTS_MAX];
+} timed_t;
+
+static status_t timed_open(const device_config_t *config, const void *setup,
+                           volatile uint32_t *progress, device_t **device);
+
+static void timed_close(device_t *device)
+{
+    free(device);
+}
+
+static void timed_describe(const device_t *device, device_pool_t *pool, device_digests_t *digests)
+{
+    (void)device;
+    *pool = (device_pool_t){.name = "/pool", .bytes = 1, .incarnation = 1};
+    *digests = (device_digests_t){0};
+}
+
+static status_t timed_reform(device_t *device, uint64_t epoch, const char *segment)
+{
+    (void)device;
+    (void)epoch;
+    (void)segment;
+    return STATUS_OK;
+}
+
+static void timed_interrupt(device_t *device, uint64_t epoch)
+{
+    (void)device;
+    (void)epoch;
+}
+
+static void timed_generation_set(device_t *device, device_unit_t unit, uint32_t index,
+                                 uint64_t generation)
+{
+    (void)device;
+    (void)unit;
+    (void)index;
+    (void)generation;
+}
+
+static status_t timed_map(device_t *device, uint32_t peer, const device_pool_t *pool)
+{
+    (void)device;
+    (void)peer;
+    (void)pool;
+    return STATUS_OK;
+}
+
+static status_t timed_copy(device_t *device, const device_copy_t *copy)
+{
+    (void)device;
+    (void)copy;
+    return STATUS_OK;
+}
+
+static void take_time(void)
+{
+    const struct timespec asleep = {.tv_nsec = load.step_us * 1000L};
+    double end = report_seconds() + load.step_us / 1e6;
+
+    if (load.step_us && !load.on_core)
+        (void)nanosleep(&asleep, NULL);
+    while (load.on_core && report_seconds() < end)
+        ;
+}
+
+static status_t timed_step(device_t *device, const device_step_t *step, device_result_t *result)
+{
+    timed_t *self = (timed_t *)device;
+    double began = report_seconds();
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < step->item_count; i++)
+        if (step->items[i].sample)
+            self->tokens[count++] =
+                (device_token_t){.item = i, .slot = step->items[i].slot, .token = TOKEN};
+    *result = (device_result_t){
+        .verdict = verdict_begin(step->seq), .tokens = self->tokens, .token_count = count};
+    take_time();
+    if (count == load.requests && self->full_steps++ >= WARM_STEPS) {
+        times[self->rank].idle += began - self->ended;
+        times[self->rank].busy += report_seconds() - began;
+    }
+    self->ended = report_seconds();
+    if (self->rank == 0 && count == load.requests &&
+        (self->full_steps == WARM_STEPS || self->full_steps == WARM_STEPS + load.steps))
+        ASSERT(write(marks[1], "", 1) == 1);
+    return STATUS_OK;
+}
+
+static const device_ops_t timed_ops = {
+    .name = "timed",
+    .open = timed_open,
+    .close = timed_close,
+    .describe = timed_describe,
+    .reform = timed_reform,
+    .step = timed_step,
+    .interrupt = timed_interrupt,
+    .generation_set = timed_generation_set,
+    .map = timed_map,
+    .copy = timed_copy,
+};
+
+static status_t timed_open(const device_config_t *config, const void *setup,
+                           volatile uint32_t *progress, device_t **device)
+{
+    timed_t *self = calloc(1, sizeof(*self));
+
+    (void)setup;
+    (void)progress;
+    ASSERT(self != NULL);
+    self->base.ops = &timed_ops;
+    self->rank = config->rank;
+    *device = &self->base;
+    return STATUS_OK;
+}
+
 /* ---- stand-ins ------------------------------------------------------------------------------- */
 
 typedef struct {
-    actor_id_t id;
-    bool is_up; /* whom it speaks to first */
+    bool is_up; /* the decode leader */
     bool is_paired;
     bool said;
     uint32_t reserved;
-    uint32_t full_steps;
 } stand_in_t;
-
-static status_t init(void *arg, const actor_birth_t *birth)
-{
-    ((stand_in_t *)arg)->id = birth->id;
-    return STATUS_OK;
-}
 
 static uint8_t state_of(const void *arg)
 {
@@ -92,72 +231,6 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
     (void)outbox;
     if (m->actor == id_of(TOPOLOGY_DECODE))
         ((stand_in_t *)arg)->is_up = true;
-    return STATUS_OK;
-}
-
-static void plan_rank(void *arg, outbox_t *outbox)
-{
-    stand_in_t *self = arg;
-    message_rank_join_t join = {.rank = self->id - id_of(TOPOLOGY_DECODE) - 1u,
-                                .pool = {self->id, 1, {"/pool", 5}, 1},
-                                .pages = leader_setup.pages,
-                                .borders = leader_setup.borders,
-                                .slots = load.requests};
-
-    if (self->said || !self->is_up ||
-        !outbox_may_send(outbox, id_of(TOPOLOGY_DECODE), MESSAGE_rank_join))
-        return;
-    outbox_push(outbox, id_of(TOPOLOGY_DECODE), MESSAGE_rank_join, &join);
-    self->said = true;
-}
-
-static status_t on_reform(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_quiesced_t m = {.epoch = ((const message_reform_t *)envelope->body)->epoch};
-
-    (void)arg;
-    outbox_push(outbox, envelope->from, MESSAGE_quiesced, &m);
-    return STATUS_OK;
-}
-
-static status_t on_peer_pool(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    const message_peer_pool_t *m = envelope->body;
-    const message_peer_mapped_t mapped = {m->pool.rank, m->pool.incarnation, STATUS_OK, {0}};
-
-    (void)arg;
-    outbox_push(outbox, envelope->from, MESSAGE_peer_mapped, &mapped);
-    return STATUS_OK;
-}
-
-/* Steps are counted once all requests run in them. */
-static void mark(stand_in_t *self, uint32_t runs)
-{
-    self->full_steps += runs == load.requests;
-    if (runs == load.requests &&
-        (self->full_steps == WARM_STEPS || self->full_steps == WARM_STEPS + load.steps))
-        ASSERT(write(marks[1], "", 1) == 1);
-}
-
-static status_t on_step(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    static record_step_token_t tokens[SLOTS_MAX]; /* of rank 0 */
-    const message_step_t *m = envelope->body;
-    message_step_done_t done = {
-        .epoch = m->epoch, .seq = m->seq, .parent = m->parent, .result = m->seq};
-    stand_in_t *self = arg;
-    uint32_t count = 0;
-
-    if (self->id == id_of(TOPOLOGY_DECODE) + 1) {
-        for (uint32_t i = 0; i < m->items.count; i++)
-            if (m->items.data[i].sample)
-                tokens[count++] = (record_step_token_t){
-                    .slot = m->items.data[i].slot, .item = i, .token = {.token = TOKEN}};
-        done.tokens.data = tokens;
-        done.tokens.count = count;
-        mark(self, count);
-    }
-    outbox_push(outbox, envelope->from, MESSAGE_step_done, &done);
     return STATUS_OK;
 }
 
@@ -216,19 +289,11 @@ static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
 #define STAND_IN(actor_kind, planner, rule_table)                                                  \
     {.kind = actor_kind,                                                                           \
      .state_bytes = sizeof(stand_in_t),                                                            \
-     .init = init,                                                                                 \
      .plan = planner,                                                                              \
      .state = state_of,                                                                            \
      .table = TABLE(rule_table)}
 
 static const char *const state_names[] = {"on"};
-static const actor_rule_t rank_rules[] = {
-    OFTEN,
-    RULE(rank_joined, on_nothing),
-    RULE(reform, on_reform),
-    RULE(peer_pool, on_peer_pool),
-    RULE(step, on_step),
-};
 static const actor_rule_t prefill_rules[] = {
     OFTEN,
     RULE(pair, on_pair),
@@ -240,7 +305,6 @@ static const actor_rule_t transfer_rules[] = {OFTEN, RULE(targets, on_nothing),
                                               RULE(open, on_open)};
 static const actor_rule_t gateway_rules[] = {OFTEN, RULE(tokens, on_nothing)};
 
-static const actor_type_t rank_stand_in = STAND_IN(ACTOR_RANK, plan_rank, rank_rules);
 static const actor_type_t prefill_stand_in = STAND_IN(ACTOR_PREFILL, plan_prefill, prefill_rules);
 static const actor_type_t transfer_stand_in = STAND_IN(ACTOR_TRANSFER, NULL, transfer_rules);
 static const actor_type_t gateway_stand_in = STAND_IN(ACTOR_GATEWAY, NULL, gateway_rules);
@@ -259,9 +323,10 @@ static process_config_t config_of(const actor_type_t *type, actor_id_t id, void 
 }
 
 /* Until the leader's process kills it. */
-static void run_stand_ins(void)
+static void run_peers(void)
 {
     static process_config_t configs[CAST_MAX];
+    static rank_port_setup_t ports[RANKS_MAX];
     void *zmq = zmq_ctx_new();
     threads_t *threads;
     uint32_t count = 0;
@@ -270,9 +335,17 @@ static void run_stand_ins(void)
     configs[count++] = config_of(&gateway_stand_in, id_of(TOPOLOGY_GATEWAY), zmq);
     configs[count++] = config_of(&prefill_stand_in, id_of(TOPOLOGY_PREFILL), zmq);
     configs[count++] = config_of(&transfer_stand_in, id_of(TOPOLOGY_TRANSFER), zmq);
-    for (uint32_t i = 0; i < load.ranks; i++)
-        configs[count++] =
-            config_of(&rank_stand_in, (actor_id_t)(id_of(TOPOLOGY_DECODE) + 1 + i), zmq);
+    for (uint32_t i = 0; i < load.ranks; i++) {
+        ports[i] = (rank_port_setup_t){.ops = &timed_ops,
+                                       .config = {.rank = i,
+                                                  .world = load.ranks,
+                                                  .page_count = leader_setup.pages,
+                                                  .border_count = leader_setup.borders,
+                                                  .slot_count = load.requests}};
+        configs[count] = config_of(&rank_type, (actor_id_t)(id_of(TOPOLOGY_DECODE) + 1 + i), zmq);
+        configs[count].ports[0] = (port_t){&rank_port, &ports[i]};
+        configs[count++].port_count = 1;
+    }
     if (threads_open(configs, count, &threads) != STATUS_OK || threads_run(threads) != STATUS_OK)
         trail_print(stderr);
     _exit(1);
@@ -321,7 +394,9 @@ static void set_up(const char *directory)
                             .decode_count = 1,
                             .transfer_count = 1};
     topology.gateways[0] = (topology_gateway_t){.queued_max = 4, .streams_max = 16};
-    leader_setup = (leader_setup_t){.pages = load.requests * PAGES_EACH + 1, .borders = 1};
+    leader_setup = (leader_setup_t){.pages = load.requests * PAGES_EACH + CONTEXT / PAGE_TOKENS + 1,
+                                      .borders = 1,
+                                      .depth = load.depth};
     topology.prefills[0] = topology.decodes[0] = (topology_group_t){.tp = (uint16_t)load.ranks,
                                                                     .slots = load.requests,
                                                                     .pages = leader_setup.pages,
@@ -342,11 +417,12 @@ static watch_t measure(const char *directory)
     pid_t child;
 
     set_up(directory);
+    memset(times, 0, RANKS_MAX * sizeof(*times));
     ASSERT(pipe(marks) == 0);
     child = fork();
     ASSERT(child >= 0);
     if (child == 0)
-        run_stand_ins();
+        run_peers();
     config = config_of(&decode_type, id_of(TOPOLOGY_DECODE), NULL);
     ASSERT(process_open(&config, &self.process) == STATUS_OK);
     ASSERT(pthread_create(&thread, NULL, watch, &self) == 0);
@@ -364,29 +440,83 @@ static watch_t measure(const char *directory)
     return self;
 }
 
+static void report_control(report_t *report, const char *directory)
+{
+    static const load_t loads[] = {
+        {1, 64, 600, false, 0, false, 0},   {8, 1, 600, true, 0, false, 0},
+        {8, 64, 600, true, 0, false, 0},    {8, 256, 400, false, 0, false, 0},
+        {8, 1024, 200, false, 0, false, 0}, {16, 64, 400, false, 0, false, 0},
+        {64, 64, 200, false, 0, false, 0},  {64, 1024, 60, false, 0, false, 0},
+    };
+    const double allowed = STEP_MS * 1000 * 0.01;
+    char name[80];
+
+    for (size_t i = 0; i < COUNT_OF(loads); i++) {
+        watch_t used;
+
+        load = loads[i];
+        used = measure(directory);
+        snprintf(name, sizeof(name), "%u rank%s, %u request%s", load.ranks,
+                 load.ranks == 1 ? "" : "s", load.requests, load.requests == 1 ? "" : "s");
+        report_row(report, name, used.cpu, allowed, allowed / used.cpu, load.has_goal);
+    }
+}
+
+/* Percent of the devices' time. */
+static double idle_share(const char *directory, uint32_t depth)
+{
+    device_time_t all = {0};
+
+    load.depth = depth;
+    (void)measure(directory);
+    for (uint32_t i = 0; i < load.ranks; i++) {
+        all.busy += times[i].busy;
+        all.idle += times[i].idle;
+    }
+    return 100 * all.idle / (all.idle + all.busy);
+}
+
+static void report_overlap(report_t *report, const char *directory)
+{
+    static const load_t loads[] = {
+        {1, 64, 400, true, 5000, false, 0},  {8, 64, 400, true, 5000, false, 0},
+        {8, 64, 150, true, 20000, false, 0}, {8, 256, 100, true, 20000, false, 0},
+        {1, 64, 400, true, 5000, true, 0},   {2, 64, 400, false, 5000, true, 0},
+    };
+    char name[80];
+
+    for (size_t i = 0; i < COUNT_OF(loads); i++) {
+        double one, two;
+
+        load = loads[i];
+        one = idle_share(directory, 1);
+        two = idle_share(directory, 2);
+        snprintf(name, sizeof(name), "%u rank%s, %u requests, %u ms %s", load.ranks,
+                 load.ranks == 1 ? "" : "s", load.requests, load.step_us / 1000,
+                 load.on_core ? "on a core" : "asleep");
+        report_row(report, name, two, one, 1 / two, load.has_goal);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const load_t rows[] = {
-        {1, 64, 600, 0},   {8, 1, 600, 0.01}, {8, 64, 600, 0.01}, {8, 256, 400, 0},
-        {8, 1024, 200, 0}, {16, 64, 400, 0},  {64, 64, 200, 0},   {64, 1024, 60, 0},
-    };
-    char directory[] = "/tmp/lockstep-bench-XXXXXX", name[80];
+    char directory[] = "/tmp/lockstep-bench-XXXXXX";
+    bool overlap = argc > 1 && strcmp(argv[1], "--overlap") == 0;
+    const char *json = argc > 1 + overlap ? argv[1 + overlap] : NULL;
     report_t report;
 
+    times = mmap(NULL, RANKS_MAX * sizeof(*times), PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT(times != MAP_FAILED);
     ASSERT(mkdtemp(directory) != NULL);
-    report_open(&report, "a leader's CPU time for a step, against 1 % of 20 ms", "us",
-                argc > 1 ? argv[1] : NULL);
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        watch_t used;
-        double allowed = STEP_MS * 1000 * 0.01;
-
-        load = rows[i];
-        used = measure(directory);
-        snprintf(name, sizeof(name), "%u rank%s, %u request%s (clock: %.0f us)", load.ranks,
-                 load.ranks == 1 ? "" : "s", load.requests, load.requests == 1 ? "" : "s",
-                 used.clock);
-        report_row(&report, name, used.cpu, allowed, allowed / used.cpu,
-                   load.goal_share > 0 ? 1 : 0);
+    log_level_set(LOG_ERROR);
+    if (overlap) {
+        report_open(&report, "devices wait for a step: two in flight, one, and 1 % to the first",
+                    "% of time", json);
+        report_overlap(&report, directory);
+    } else {
+        report_open(&report, "a leader's CPU time for a step, against 1 % of 20 ms", "us", json);
+        report_control(&report, directory);
     }
     (void)rmdir(directory);
     return report_close(&report);

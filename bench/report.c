@@ -55,6 +55,7 @@ void report_row(report_t *report, const char *name, double ours, double other, d
                 "%s\n  {\"name\": \"%s\", \"ours\": %.6g, \"other\": %.6g, \"ratio\": %.6g, "
                 "\"goal\": %.6g}",
                 report->rows > 0 ? "," : "", name, ours, other, ratio, goal);
+    (void)fflush(stdout);
     report->rows++;
     report->missed += missed;
 }
