@@ -87,7 +87,7 @@ void group_init(group_t *group, const actor_birth_t *birth)
         .incarnation = birth->incarnation,
         .epoch = epoch_of(birth->incarnation, 1),
         .stall_ms = setup && setup->stall_ms ? setup->stall_ms : GROUP_STALL_MS,
-        .depth = setup && setup->depth ? setup->depth : STEPS_IN_FLIGHT_MAX,
+        .depth = setup && setup->depth ? setup->depth : STEPS_AHEAD_MAX,
         .quiesce_ms = setup && setup->quiesce_ms ? setup->quiesce_ms : GROUP_QUIESCE_MS,
     };
     lay_out(group, birth);
@@ -356,7 +356,7 @@ uint8_t group_leader_state(const group_t *group, uint32_t attempts)
 
 bool group_may_step(const group_t *group, const outbox_t *outbox)
 {
-    if (group->phase != GROUP_READY || group->in_flight == group->depth)
+    if (group->phase != GROUP_READY || group->in_flight == STEPS_IN_FLIGHT_MAX)
         return false;
     for (uint32_t i = 0; i < group->rank_count; i++) {
         if (!outbox_may_send(outbox, rank_id(group, i), MESSAGE_step) &&
@@ -368,7 +368,7 @@ bool group_may_step(const group_t *group, const outbox_t *outbox)
 
 bool group_may_run(const group_t *group)
 {
-    return group->running < STEPS_AHEAD_MAX;
+    return group->running < group->depth;
 }
 
 bool group_room(const group_t *group, uint32_t items, uint32_t words, uint32_t longs)

@@ -37,7 +37,7 @@ typedef struct {
     uint32_t end_tokens[EOS_TOKENS_MAX];
     uint32_t stall_ms; /* 0: the defaults above */
     uint32_t quiesce_ms;
-    uint32_t depth; /* steps in flight, to measure what that is good for; 0: STEPS_IN_FLIGHT_MAX */
+    uint32_t depth; /* steps that run, in flight at once; 0: STEPS_AHEAD_MAX */
 } leader_setup_t;
 
 typedef enum { GROUP_FORMING, GROUP_READY } group_phase_t;
@@ -110,8 +110,8 @@ typedef struct {
     uint64_t now_ms;    /* as of the last TICK */
     uint64_t since_ms;  /* of the last progress, or of REFORM */
     uint32_t in_flight; /* steps[seq % STEPS_IN_FLIGHT_MAX] */
-    uint32_t depth;     /* at most so many */
     uint32_t running;   /* of these, how many run something */
+    uint32_t depth;     /* at most so many of them */
     uint32_t rows;      /* and how much */
     uint32_t stall_ms;
     uint32_t quiesce_ms;

@@ -157,7 +157,7 @@ static void plan(void *arg, outbox_t *outbox)
     player_t *self = arg;
     group_t *group = group_of(self);
 
-    while (group_may_step(group, outbox) && group->seq < LAST_SEQ) {
+    while (group_may_step(group, outbox) && group_may_run(group) && group->seq < LAST_SEQ) {
         for (uint32_t slot = 0; slot < SLOTS_USED; slot++) {
             record_step_item_t *item;
 
