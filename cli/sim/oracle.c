@@ -204,10 +204,10 @@ void oracle_received(oracle_t *oracle, actor_id_t actor, const envelope_t *envel
 
 void oracle_pushed(oracle_t *oracle, actor_id_t actor, actor_id_t to, uint16_t id, const void *body)
 {
+    ledger_attempt_said(oracle, actor, to, id, body); /* who knows most speaks first */
+    ledger_group_said(oracle, actor, to, id, body);
     if (to < oracle->actor_count)
         ledger_stream_said(oracle, actor, to, id);
-    ledger_attempt_said(oracle, actor, to, id, body);
-    ledger_group_said(oracle, actor, to, id, body);
 }
 
 void oracle_event(oracle_t *oracle, const sim_event_t *event)
