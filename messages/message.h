@@ -57,7 +57,7 @@ enum {
 #define MESSAGE_ID(name, id, class, scope, from, to, answers, text) MESSAGE_##name = id,
     MESSAGE_TABLE(MESSAGE_ID)
 #undef MESSAGE_ID
-        MESSAGE_COUNT = 65
+        MESSAGE_COUNT = 66
 };
 
 /* ---- enums that travel as u8 ---- */

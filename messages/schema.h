@@ -547,7 +547,8 @@
     M(client_close,   61, LOCAL,   ACTOR,   GTW,       PRT,             "",        "let nobody in")                    \
     M(incident,       62, CONTROL, ACTOR,   GTW | PRE | DEC, SUP,       "",        "keep what led here: ranks differ, or a request is poisoned") \
     M(keep,           63, LOCAL,   ACTOR,   SUP,       PRT, "", "copy frames and journals") \
-    M(client_poisoned, 64, LOCAL, ACTOR, GTW, PRT, "", "it stopped its group twice while alone")
+    M(client_poisoned, 64, LOCAL, ACTOR, GTW, PRT, "", "it stopped its group twice while alone")                       \
+    M(given_up, 65, LOCAL, ACTOR, SUP, PRT, "", "it stays down: leave figures that say so")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */
@@ -571,7 +572,7 @@
     X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)                                 \
     X(fence_copies, COPIES_FENCED_FIELDS) X(drain, DRAIN_FIELDS) X(drain_answer, DRAIN_ANSWER_FIELDS)                  \
     X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS) X(incident, INCIDENT_FIELDS) X(keep, KEEP_FIELDS)       \
-    X(client_poisoned, CLIENT_POISONED_FIELDS)
+    X(client_poisoned, CLIENT_POISONED_FIELDS) X(given_up, SPAWN_FIELDS)
 
 /* Ids that meant something once: X(id). */
 #define MESSAGE_RETIRED_TABLE(X)

@@ -25,6 +25,7 @@ typedef struct {
     ev_io exit;
     actor_id_t actor;
     incarnation_t incarnation;
+    bool given_up;            /* figures that say so stand in its place */
     const figures_t *figures; /* once it shows them */
     uint64_t progress;
     uint32_t still;      /* watches since it moved */
@@ -265,6 +266,24 @@ static status_t port_open(process_t *process, const void *setup, void **out)
     return STATUS_OK;
 }
 
+/* In its place, for all that look at figures: `ps`, `top`, the monitor. */
+static void show_given_up(children_t *self, const message_given_up_t *m)
+{
+    const char *prefix = self->setup->shm_prefix,
+               *name = roster_name(self->setup->roster, m->actor);
+    figures_t *figures = NULL;
+
+    if (figures_create(prefix, name, &figures) != STATUS_OK) {
+        LOG(WARN, "CHILD-NO-FIGURES actor=%s: %s", name, trail_text());
+        return;
+    }
+    figures_init(figures, m->actor, m->incarnation, name);
+    figure_set(&figures->process, 0);
+    (void)snprintf(figures->state_names[0], STATE_NAME_BYTES_MAX, "degraded");
+    figures_close(figures);
+    self->children[m->actor].given_up = true;
+}
+
 static void port_push(void *context, uint16_t id, const void *body, const uint8_t *bytes,
                       size_t size)
 {
@@ -274,6 +293,8 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
         spawn(context, body);
     else if (id == MESSAGE_keep)
         keep(context, body);
+    else if (id == MESSAGE_given_up)
+        show_given_up(context, body);
     else
         signal_child(context, body);
 }
@@ -287,6 +308,9 @@ static void port_close(void *context)
     for (uint32_t i = 0; i < ACTORS_MAX; i++) {
         child_t *child = &self->children[i];
 
+        if (child->given_up)
+            figures_unlink(self->setup->shm_prefix,
+                           roster_name(self->setup->roster, (actor_id_t)i));
         if (child->pid == 0)
             continue;
         pidfd_send_signal(child->descriptor, SIGKILL, NULL, 0);

@@ -143,9 +143,10 @@ static void stop_if_no_gateway_is_left(supervisor_t *self, outbox_t *outbox)
 /* ---- children -------------------------------------------------------------------------------- */
 
 /* When the next life may begin, or DEGRADED. */
-static void plan_restart(supervisor_t *self, actor_id_t actor)
+static void plan_restart(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
 {
     child_t *child = &self->children[actor];
+    const message_given_up_t given_up = {actor, child->incarnation};
     uint32_t recent = 0;
     uint64_t wait = 0;
 
@@ -156,6 +157,7 @@ static void plan_restart(supervisor_t *self, actor_id_t actor)
         child->state = CHILD_DEGRADED;
         LOG(ERROR, "SUPERVISOR-DEGRADED actor=%s restarts=%u window_ms=%u: it stays down",
             self->names[actor], recent, SUPERVISOR_WINDOW_MS);
+        outbox_push(outbox, PORT_PROCESS, MESSAGE_given_up, &given_up);
         return;
     }
     if (recent > 0)
@@ -203,7 +205,7 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
     } else if (self->state == CLOSING && is_gateway(self, m->actor)) {
         stop_if_no_gateway_is_left(self, outbox);
     } else {
-        plan_restart(self, m->actor);
+        plan_restart(self, m->actor, outbox);
         if (child->state == CHILD_WAITING && child->spawn_at_ms <= self->now_ms)
             spawn(self, m->actor, outbox);
     }

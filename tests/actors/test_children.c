@@ -42,13 +42,17 @@ typedef struct {
     uint32_t code[PLACES];
 } starter_t;
 
+static const char *shown_prefix, *shown_name; /* of who is given up */
+
 static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     const message_reaped_t *m = envelope->body;
+    const message_given_up_t given_up = {ENDS_FAILED, 1};
     starter_t *self = arg;
 
-    (void)outbox;
     assert_int_equal(m->incarnation, 1);
+    if (m->actor == ENDS_FAILED)
+        outbox_push(outbox, PORT_PROCESS, MESSAGE_given_up, &given_up);
     self->cause[m->actor] = m->cause;
     self->code[m->actor] = m->code;
     if (++self->reaped == PLACES - 1)
@@ -60,10 +64,15 @@ static status_t on_stalled(void *arg, const envelope_t *envelope, outbox_t *outb
 {
     const message_stalled_t *m = envelope->body;
     message_signal_t hard = {.actor = m->actor, .incarnation = m->incarnation, .hard = 1};
+    const figures_t *shown = NULL;
     starter_t *self = arg;
 
     assert_int_equal(m->actor, ENDS_STALLED);
     assert_true(m->still_ms >= 2000);
+    assert_int_equal(figures_open(shown_prefix, shown_name, &shown), STATUS_OK);
+    assert_string_equal(shown->state_names[figure_get(&shown->state)], "degraded");
+    assert_int_equal(figure_get(&shown->process), 0);
+    figures_close(shown);
     self->stalled++;
     outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &hard);
     return STATUS_OK;
@@ -142,12 +151,9 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     static endpoints_t endpoints;
     char prefix[64], executable[64], directory[] = "/tmp/lockstep-test-XXXXXX";
     char incidents[64];
-    children_setup_t setup = {executable,
-                              directory,
-                              prefix,
-                              &roster,
-                              sweep,
-                              {incidents, directory, prefix, &roster, &message_table}};
+    children_setup_t setup = {executable, directory,
+                              prefix,     &roster,
+                              sweep,      {incidents, directory, prefix, &roster, &message_table}};
     process_config_t config = {.type = &type,
                                .birth = {.id = 0, .incarnation = 1},
                                .table = &message_table,
@@ -157,6 +163,7 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
                                .port_count = 1,
                                .end_states = BIT(ALL_REAPED)};
     figures_t *figures = NULL;
+    const figures_t *shown = NULL;
     process_t *process = NULL;
     const starter_t *self;
 
@@ -168,6 +175,8 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
         roster.actors[i].kind = i ? ACTOR_DECODE : ACTOR_SUPERVISOR;
         roster.actors[i].leader = ACTOR_NONE;
     }
+    shown_prefix = prefix;
+    shown_name = roster.actors[ENDS_FAILED].name;
     assert_non_null(mkdtemp(directory));
     (void)snprintf(executable, sizeof(executable), "%s/lockstep", directory);
     write_script(executable);
@@ -189,6 +198,7 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     assert_true(self->stalled >= 1);
     assert_int_equal(swept, BIT(PLACES) - BIT(1)); /* each that was reaped */
     process_close(process);
+    assert_int_equal(figures_open(shown_prefix, shown_name, &shown), STATUS_NOT_FOUND);
     figures_close(figures);
     assert_int_equal(unlink(executable), 0);
     /* All but the one that ended well. */

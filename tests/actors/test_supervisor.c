@@ -142,7 +142,7 @@ static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
     actor_id_t victim = scene_actor(scene, TOPOLOGY_MONITOR, 0);
     incarnation_t incarnation;
     uint64_t now_ms = 50;
-    uint32_t lives = 0;
+    uint32_t lives = 0, given_up = 0;
 
     start(scene);
     for (uint32_t tick = 0; tick < 1000; tick++) {
@@ -150,11 +150,13 @@ static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
             lives++;
             reap(scene, victim, incarnation, EXIT_CRASHED);
         }
+        given_up += capture_find(scene->capture, PORT_PROCESS, MESSAGE_given_up) != NULL;
         scene_tick(scene, now_ms += 50);
         capture_forget(scene->capture);
     }
     assert_int_equal(supervisor_child(scene->dispatch.self, victim, &incarnation), CHILD_DEGRADED);
     assert_int_equal(lives, SUPERVISOR_RESTARTS_MAX + 1);
+    assert_int_equal(given_up, 1); /* said once, to be shown */
 }
 
 static void test_stalled_child_is_put_down(void **state)
