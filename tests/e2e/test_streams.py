@@ -37,7 +37,7 @@ def streams_wanted():
 def request(number):
     body = json.dumps({"model": "tiny", "prompt": [10 + number] * (5 + number), "stream": True,
                        "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}).encode()
-    return (b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+    return (b"POST /v1/completions HTTP/1.0\r\nHost: x\r\n"
             b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
 
