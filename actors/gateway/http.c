@@ -2,9 +2,10 @@
  *
  * The descriptor holds libmicrohttpd's own epoll set and every client's socket, with EPOLLRDHUP only:
  * data that a client sends ahead of its turn wakes nobody, its end does. libmicrohttpd itself does
- * not see an end that comes together with the last data, nor one while a connection is suspended. An
- * exchange that waits is lost then; any other connection is shut down for reading, so that
- * libmicrohttpd looks again, takes what is still there, and finds the end behind it.
+ * not look at a suspended connection, and may leave the end of another one to its walk over timeouts,
+ * which stops at the first idle connection. So an exchange that waits is lost when its client ends;
+ * any other connection is shut down for reading then, which makes libmicrohttpd look again, take what
+ * is still there, and find the end behind it.
  *
  * A connection is at rest until the whole of a request is here. Those at rest stand in a list, the one
  * longest there first: it is closed when all places are taken.
