@@ -21,8 +21,9 @@ VARIANTS = 4096  # requests that differ; their prompts have twice as many pages 
 PREFIXES, PREFIX_TOKENS = 8, 256  # one of these begins every other prompt: a page
 TAIL_TOKENS = (1, 8, 40, 300, 500)
 REFUSED_MAX = 8  # messages that an actor may refuse for each client that left, as they cross ABORT
-KIB_MAX, PART_MAX = 2048, 0.01  # what a process may grow
+KIB_MAX, PART_MAX = 2048, 0.01  # how far what is counted in KiB may grow
 MEMORY = ("VmRSS", "VmData")
+FILES = "KiB of files"
 RESENT = ("gaps", "duplicates")  # frames that come twice when a busy machine acknowledges late
 ENDS = ("stop", "length", "aborted")  # of all requests but those that are refused
 INSTANCE = re.compile(r"(?m)^(.* (\S+) > scheduler/0 instance\{.*pages=(\d+), pages_free=(\d+), "
@@ -120,14 +121,14 @@ def held(pid):
 
 
 def grown(before, after, gone):
-    """What is not as it was, in words, of {actor: {figure: number}}: memory may grow a little, and
-    messages to requests whose clients are gone are refused, a few for each of these."""
+    """What is not as it was, in words, of {actor: {figure: number}}: memory and files may grow a
+    little, and messages to requests whose clients are gone are refused, a few for each."""
     words = []
     for actor, figures in before.items():
         for name in figures.keys() - RESENT:
             at_first, at_last = figures[name], after[actor][name]
             room = {"refused": REFUSED_MAX * gone}.get(name, 0)
-            if name in MEMORY:
+            if name in (*MEMORY, FILES):
                 room = KIB_MAX + PART_MAX * at_first
             if at_last > at_first + room:
                 words.append(f"{actor}: {name} from {at_first} to {at_last}")
@@ -191,7 +192,10 @@ class Soak(unittest.TestCase):
         figures = {row["name"]: {**held(row["pid"]), **row["dropped"], "life": row["incarnation"],
                                  "malformed": row["malformed"], "refused": row["refused"]}
                    for row in self.deployment.ps()}
-        figures["all"] = {"processes": len(self.deployment.processes()),
+        files = [os.path.join(folder, name) for folder, _, names in os.walk(self.deployment.folder)
+                 for name in names]
+        figures["all"] = {FILES: sum(os.path.getsize(path) for path in files) // 1024,
+                          "processes": len(self.deployment.processes()),
                           "shared memory": len(self.deployment.new_shared_memory())}
         return figures
 
