@@ -214,19 +214,21 @@ static void signal_child(children_t *self, const message_signal_t *m)
 /* ---- progress -------------------------------------------------------------------------------- */
 
 /* A progress word moves with every TICK. One that stands still belongs to a process that is stopped
- * or stuck. Time counts in watches, so that a pause of the machine is worth one. */
+ * or stuck, and so does one that is not there: a process shows it before it does anything else. Time
+ * counts in watches, so that a pause of the machine is worth one. */
 static void watch(children_t *self, child_t *child)
 {
     const char *name = roster_name(self->setup->roster, child->actor);
     message_stalled_t stalled = {child->actor, child->incarnation, 0};
-    uint64_t progress;
+    uint64_t progress = 0;
 
     if (!child->figures &&
         figures_open(self->setup->shm_prefix, name, &child->figures) != STATUS_OK) {
         child->figures = NULL;
-        return; /* it has not begun to run; what never does ends by itself */
+        trail_reset();
     }
-    progress = figure_get(&child->figures->progress);
+    if (child->figures)
+        progress = figure_get(&child->figures->progress);
     if (progress != child->progress) {
         child->progress = progress;
         child->still = 0;

@@ -58,6 +58,7 @@ typedef struct {
     uint16_t hosts[ACTORS_MAX];
     uint16_t kinds[ACTORS_MAX]; /* topology_kind_t */
     uint16_t host;
+    actor_id_t leaders[ACTORS_MAX]; /* of a rank: its group's */
     child_t children[ACTORS_MAX];
     char names[ACTORS_MAX][ACTOR_NAME_BYTES_MAX];
 } supervisor_t;
@@ -365,12 +366,22 @@ static bool is_group(const supervisor_t *self, actor_id_t actor)
            (self->kinds[actor] == TOPOLOGY_PREFILL || self->kinds[actor] == TOPOLOGY_DECODE);
 }
 
+/* Without one of its ranks a group never forms again, so a leader alone takes nothing. */
+static bool is_whole(const supervisor_t *self, actor_id_t leader)
+{
+    for (uint32_t actor = 0; actor < self->actor_count; actor++)
+        if ((actor == leader || self->leaders[actor] == leader) &&
+            self->children[actor].state == CHILD_DEGRADED)
+            return false;
+    return true;
+}
+
 /* Nobody else of its kind would take work, so that new requests would have to wait. */
 static bool is_last_of_its_kind(const supervisor_t *self, actor_id_t actor)
 {
     for (uint32_t other = 0; other < self->actor_count; other++)
         if (other != actor && self->kinds[other] == self->kinds[actor] &&
-            !self->children[other].drains && self->children[other].state != CHILD_DEGRADED)
+            !self->children[other].drains && is_whole(self, (actor_id_t)other))
             return false;
     return true;
 }
@@ -496,6 +507,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     for (uint32_t actor = 0; actor < self->actor_count; actor++) {
         self->hosts[actor] = topology->actors[actor].host;
         self->kinds[actor] = topology->actors[actor].kind;
+        self->leaders[actor] = topology->actors[actor].leader;
         memcpy(self->names[actor], topology->actors[actor].name, ACTOR_NAME_BYTES_MAX);
     }
     return STATUS_OK;

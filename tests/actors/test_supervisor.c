@@ -136,15 +136,13 @@ static void test_kill_names_a_life_and_charges_nobody(void **state)
     scene_expect_nothing(scene); /* the new life is another one */
 }
 
-static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
+/* Each of its lives ends at once, until there is no next one; returns how many there were. */
+static uint32_t degrade(scene_t *scene, actor_id_t victim)
 {
-    scene_t *scene = *state;
-    actor_id_t victim = scene_actor(scene, TOPOLOGY_MONITOR, 0);
     incarnation_t incarnation;
     uint64_t now_ms = 50;
     uint32_t lives = 0, given_up = 0;
 
-    start(scene);
     for (uint32_t tick = 0; tick < 1000; tick++) {
         if (supervisor_child(scene->dispatch.self, victim, &incarnation) == CHILD_RUNNING) {
             lives++;
@@ -155,8 +153,17 @@ static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
         capture_forget(scene->capture);
     }
     assert_int_equal(supervisor_child(scene->dispatch.self, victim, &incarnation), CHILD_DEGRADED);
-    assert_int_equal(lives, SUPERVISOR_RESTARTS_MAX + 1);
     assert_int_equal(given_up, 1); /* said once, to be shown */
+    return lives;
+}
+
+static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
+{
+    scene_t *scene = *state;
+
+    start(scene);
+    assert_int_equal(degrade(scene, scene_actor(scene, TOPOLOGY_MONITOR, 0)),
+                     SUPERVISOR_RESTARTS_MAX + 1);
 }
 
 static void test_stalled_child_is_put_down(void **state)
@@ -309,6 +316,18 @@ static void test_each_life_of_a_leader_knows_that_its_group_drains(void **state)
     assert_int_equal(drain(scene, second, true, false), STATUS_OK);
 }
 
+static void test_a_group_without_a_rank_is_no_other_that_takes_requests(void **state)
+{
+    scene_t *scene = *state;
+    actor_id_t first = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    actor_id_t second = scene_actor(scene, TOPOLOGY_DECODE, 1);
+
+    start(scene);
+    degrade(scene, (actor_id_t)(second + 1)); /* its first rank */
+    assert_int_equal(drain(scene, first, true, false), STATUS_REFUSED);
+    assert_int_equal(drain(scene, second, true, false), STATUS_OK);
+}
+
 static int setup_two(void **state)
 {
     *state = scene_open(&supervisor_type, TOPOLOGY_SUPERVISOR, 1, 2, 2);
@@ -331,6 +350,8 @@ int main(void)
         SCENE_TEST(test_stop_with_time_closes_the_gateways_first),
         SCENE_TEST(test_a_second_stop_or_the_end_of_the_time_ends_the_wait),
         SCENE_TEST(test_the_last_group_of_its_kind_is_drained_only_by_force),
+        cmocka_unit_test_setup_teardown(
+            test_a_group_without_a_rank_is_no_other_that_takes_requests, setup_two, teardown),
         cmocka_unit_test_setup_teardown(test_each_life_of_a_leader_knows_that_its_group_drains,
                                         setup_two, teardown),
     };
