@@ -1,5 +1,6 @@
 #include "model/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ static status_t check_range(const char *name, float value, double min, double ma
 status_t sampler_check(const device_sampling_t *sampling, uint32_t vocabulary)
 {
     TRY(check_range("temperature", sampling->temperature, 0, 100));
-    TRY(check_range("top_p", sampling->top_p, 1e-9, 1));
+    TRY(check_range("top_p", sampling->top_p, (double)FLT_TRUE_MIN, 1)); /* above 0 */
     TRY(check_range("min_p", sampling->min_p, 0, 1));
     TRY(check_range("presence_penalty", sampling->presence_penalty, -2, 2));
     TRY(check_range("frequency_penalty", sampling->frequency_penalty, -2, 2));

@@ -11,6 +11,8 @@
 
 #include "actors/gateway/metrics.h"
 #include "actors/gateway/reply.h"
+#include "actors/rank/convert.h"
+#include "model/sampler.h"
 
 enum { TOKENS_MAX = 512, VOCABULARY = 1536, END_TOKEN = 1 };
 
@@ -45,6 +47,42 @@ static status_t parse(const char *body, bool chat, openai_parameters_t *paramete
     status = openai_parse(&document, chat, "tiny", &config, &defaults, 7, parameters, error);
     document_fini(&document);
     return status;
+}
+
+/* What a rank finds wrong with a step costs its whole group the epoch, so nothing that a client may
+ * say may be found wrong there. */
+static void test_no_rank_refuses_what_is_accepted(void **state)
+{
+    static const char *const names[] = {
+        "temperature",        "top_p", "min_p", "presence_penalty", "frequency_penalty",
+        "repetition_penalty", "top_k", "seed",  "logprobs",
+    };
+    static const double values[] = {-1e308, -0x1p53, -2,    -1,   0,      1e-308, 1e-60,
+                                    1e-45,  1e-38,   1e-30, 1e-9, 0.01,   0.5,    1,
+                                    2,      10,      20,    100,  0x1p20, 0x1p53, 1e308};
+    static convert_step_t room;
+    device_step_t step;
+    uint32_t accepted = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(names) * COUNT_OF(values); i++) {
+        record_step_item_t item = {.kind = DEVICE_RUN, .count = 1};
+        message_step_t message = {.items = {&item, 1}};
+        openai_parameters_t p;
+        openai_error_t error;
+        char body[128];
+
+        (void)snprintf(body, sizeof(body), "{\"model\": \"tiny\", \"%s\": %.17g}",
+                       names[i / COUNT_OF(values)], values[i % COUNT_OF(values)]);
+        if (parse(body, false, &p, &error) != STATUS_OK)
+            continue;
+        accepted++;
+        item.sampling = p.sampling;
+        assert_int_equal(convert_step(&message, &room, &step), STATUS_OK);
+        if (sampler_check(&room.samplings[0], config.vocabulary) != STATUS_OK)
+            fail_msg("%s: %s", body, trail_text());
+    }
+    assert_true(accepted > 3 * COUNT_OF(names));
 }
 
 static void test_parameters_are_read(void **state)
@@ -402,6 +440,7 @@ static void test_metrics_are_cumulative(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_rank_refuses_what_is_accepted),
         cmocka_unit_test(test_parameters_are_read),
         cmocka_unit_test(test_the_least_of_three_timeouts_counts),
         cmocka_unit_test(test_wrong_parameters_are_named),

@@ -124,7 +124,7 @@ static void test_draws_follow_the_distribution(void **state)
     } cases[] = {
         {1, 1, 0, 0},         {0.5f, 1, 0, 0}, {2, 1, 0, 0},        {1, 1, 0, 20},
         {1, 0.5f, 0, 0},      {1, 1, 0.3f, 0}, {0.7f, 0.8f, 0, 50}, {0.7f, 0.9f, 0.2f, 40},
-        {1, 0.000001f, 0, 0}, {1, 1, 0, 1},
+        {1, 0.000001f, 0, 0}, {1, 1, 0, 1},    {1, 1e-45f, 0, 0},
     };
     static uint32_t counts[VOCABULARY];
     static double weights[VOCABULARY];
