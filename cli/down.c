@@ -83,8 +83,10 @@ int command_down(int argc, char **argv)
     }
     signal(SIGINT, on_interrupt);
     supervisor = rundir_holder(&rundir);
-    if (supervisor > 0)
+    if (supervisor > 0) {
         kill(supervisor, now ? SIGINT : SIGTERM);
+        kill(supervisor, SIGCONT); /* if it is stopped, nobody else lets it hear that */
+    }
     wait_for_end(&rundir, supervisor);
     rundir_remove(&rundir);
     printf("%s is down\n", rundir.name);

@@ -248,6 +248,7 @@ static void stop(rundir_t *rundir, pid_t supervisor)
     int asked = stop_wanted;
 
     kill(supervisor, SIGTERM);
+    kill(supervisor, SIGCONT); /* if it is stopped, nobody else lets it hear that */
     while (waitpid(supervisor, NULL, WNOHANG) == 0) {
         if (stop_wanted > asked)
             kill(supervisor, SIGINT);

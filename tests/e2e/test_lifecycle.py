@@ -97,6 +97,13 @@ class Lifecycle(unittest.TestCase):
             self.assertEqual(deployment.leftovers(), [])
             deployment.up()
 
+    def test_a_stopped_supervisor_is_taken_down_too(self):
+        with Deployment(TOPOLOGY) as deployment:
+            os.kill(deployment.pid("supervisor/0"), signal.SIGSTOP)
+            self.assertIn("is down", deployment.down().stdout)
+            self.assertEqual(deployment.leftovers(), [])
+            deployment.up()
+
     def test_what_cannot_start_says_why(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "bad.yaml")
