@@ -176,9 +176,10 @@ static void on_joined(void *context, actor_id_t peer, incarnation_t incarnation)
     post_runtime(node, RUNTIME_JOINED, &joined);
 }
 
+/* Nobody here knows why it ended, so nobody may be charged for it: as if by a signal from outside. */
 static void post_exited(node_t *node, actor_id_t peer, incarnation_t incarnation)
 {
-    const runtime_exited_t exited = {.actor = peer, .incarnation = incarnation, .cause = 2};
+    const runtime_exited_t exited = {.actor = peer, .incarnation = incarnation, .cause = 3};
 
     post_runtime(node, RUNTIME_EXITED, &exited);
 }

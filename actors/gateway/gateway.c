@@ -20,6 +20,7 @@
  * G5  the store has room for every live request's longest answer: an append never fails.
  * G6  an admitted request is never refused for load: only its first attempt may be. While no
  *     instance is ready it waits, GATEWAY_PATIENCE_MS if it is new, and without end as a replay.
+ * G7  of the requests that were with two leaders when they crashed, one is out at a time.
  */
 #include "actors/gateway/gateway.h"
 
@@ -54,6 +55,7 @@ typedef struct {
     uint8_t state; /* of the attempt */
     uint8_t alone;
     uint8_t charges;
+    uint8_t crashes; /* leaders that crashed with it */
     uint8_t end_reason; /* ENDING */
     uint32_t end_count; /* ENDING: tokens of the whole answer */
     uint32_t cached_tokens;
@@ -87,6 +89,7 @@ typedef struct {
     uint8_t drain_state;
     uint16_t actor_count;
     actor_id_t supervisors[ACTORS_MAX]; /* of each actor */
+    uint64_t apart;                             /* the request that is out alone of its kind, or 0 */
     request_list_t queued;                      /* by seniority */
     request_list_t routed;                      /* by seniority */
     gateway_counts_t counts;
@@ -127,6 +130,13 @@ static request_list_t *list_of(gateway_t *self, uint8_t state)
     return state == QUEUED ? &self->queued : state == ROUTED ? &self->routed : NULL;
 }
 
+/* A leader cannot say which of all that it held it died of. Once is chance; who was there twice goes
+ * out while no other such request is, so that a further crash tells. */
+static bool goes_apart(const request_t *request)
+{
+    return request->crashes >= GATEWAY_CRASHES_FREE;
+}
+
 static void attempt_become(gateway_t *self, request_t *request, uint8_t state)
 {
     request_t *all = requests_of(self);
@@ -134,6 +144,8 @@ static void attempt_become(gateway_t *self, request_t *request, uint8_t state)
 
     if (from)
         request_list_remove(from, all, (uint32_t)(request - all));
+    if (self->apart == request->request && (state == QUEUED || state == NONE))
+        self->apart = 0;
     request->state = state;
     if (to)
         request_list_insert(to, all, (uint32_t)(request - all));
@@ -509,6 +521,12 @@ static bool depends_on(const request_t *request, actor_id_t actor)
     }
 }
 
+/* Was it with that actor, which crashed? Where it was only routed to, it was not. */
+static bool crashed_with(const request_t *request, const message_exited_t *m)
+{
+    return (m->cause == EXIT_CRASHED || m->cause == EXIT_FAILED_ITSELF) && request->state != ROUTED;
+}
+
 static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     gateway_t *self = arg;
@@ -523,8 +541,11 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         if (request->state == ROUTING && m->actor == self->scheduler) {
             attempt_become(self, request, QUEUED);
         } else if (depends_on(request, m->actor)) {
+            bool suspect = crashed_with(request, m), charge = suspect && goes_apart(request);
+
             push_abort(request, END_LOST, outbox);
-            replay(self, request, false, false, outbox);
+            request->crashes = (uint8_t)(request->crashes + (suspect ? 1 : 0));
+            replay(self, request, suspect, charge, outbox);
         } else if (request->state == DECODE && m->actor == request->prefill) {
             request->prefill = ACTOR_NONE; /* its next life was never asked */
         }
@@ -626,6 +647,8 @@ static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
     route.keys.count = page_keys(words, request->prompt.count, page_salt(0, 0, 0, request->salt),
                                  keys, PROMPT_TOKENS_MAX / PAGE_TOKENS);
     outbox_push(outbox, self->scheduler, MESSAGE_route, &route);
+    if (goes_apart(request))
+        self->apart = request->request;
     attempt_become(self, request, ROUTING);
 }
 
@@ -667,7 +690,7 @@ static void plan(void *arg, outbox_t *outbox)
         next = all[i].link.next;
         if (!outbox_may_send(outbox, self->scheduler, MESSAGE_route))
             break;
-        if (all[i].retry_ms <= self->now_ms)
+        if (all[i].retry_ms <= self->now_ms && !(self->apart && goes_apart(&all[i])))
             push_route(self, &all[i], outbox);
     }
     for (uint32_t i = self->routed.first, next; i != NIL; i = next) {
@@ -765,7 +788,7 @@ static void check(const void *arg)
 {
     const gateway_t *self = arg;
     const request_t *all = AT_CONST(self, request_t, requests_offset);
-    uint32_t live = 0, queued = 0, routed = 0;
+    uint32_t live = 0, queued = 0, routed = 0, apart = 0;
     uint64_t reserved = 0;
 
     for (uint32_t i = 0; i < self->free.fresh; i++) {
@@ -774,11 +797,13 @@ static void check(const void *arg)
         live++;
         queued += all[i].state == QUEUED;
         routed += all[i].state == ROUTED;
+        apart += goes_apart(&all[i]) && all[i].state != QUEUED;
         reserved += (uint64_t)all[i].prompt.count + all[i].parameters.limits.output_tokens_max;
         ASSERT(all[i].attempt >= 1);
         ASSERT(all[i].state != ENDING || all[i].received.count < all[i].end_count);
     }
     ASSERT(live == self->counts.live);
+    ASSERT(apart == (self->apart != 0));
     ASSERT(reserved == self->words_reserved && reserved <= self->words_max);
     ASSERT(queued == self->queued.count);
     ASSERT(routed == self->routed.count);

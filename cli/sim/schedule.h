@@ -59,6 +59,8 @@
       "who loses its pages comes back as old as it was; the oldest always advances")               \
     S(poisoned_prompt, "8-devices",                                                                \
       "charged twice while alone, then ended as poisoned; the 63 others are answered")             \
+    S(prompt_crashes_its_leader, "default",                                                        \
+      "two crashes are chance, two more while apart end it as poisoned; the others are answered")  \
     S(killed_while_alone, "default", "a death by a signal from outside charges nobody")            \
     S(gateway_stops_under_1024_streams, "default",                                                 \
       "one TOKENS waits for it, however much it holds; no step waits")                             \

@@ -119,6 +119,34 @@ void play_poisoned_prompt(play_t *play)
     EXPECT(play, play_prefill(play)->reforms >= 1 + GATEWAY_CHARGES_MAX);
 }
 
+/* It dies in the handler of that SUBMIT, so that no rank ever sees a token of it. */
+void play_prompt_crashes_its_leader(play_t *play)
+{
+    enum { REQUESTS = 8, POISONED = 3 };
+    uint32_t crashes = 0;
+
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        play_ask(play, PLAY_READY_US, 300, 20);
+    play->config.poisoned = POISONED + 1;
+    play_begin(play);
+    while (!world_all_ended(play->world)) {
+        sim_event_t event;
+        const message_submit_t *m;
+
+        GO(world_step(play->world));
+        event = world_last(play->world);
+        m = event.body;
+        if (event.kind == SIM_DISPATCHED && event.message == MESSAGE_submit &&
+            m->prompt.data[m->prompt.count - 1] == WORLD_POISON_TOKEN) {
+            world_crash(play->world, event.actor);
+            crashes++;
+        }
+    }
+    EXPECT_EQUAL(play, play_gateway(play)->poisoned, 1);
+    EXPECT_EQUAL(play, world_client(play->world, POISONED)->end_reason, END_POISONED);
+    EXPECT_EQUAL(play, crashes, GATEWAY_CRASHES_FREE + GATEWAY_CHARGES_MAX);
+}
+
 void play_killed_while_alone(play_t *play)
 {
     play_ask(play, PLAY_READY_US, 700, 10);

@@ -88,7 +88,13 @@ void scene_tick(scene_t *scene, uint64_t now_ms)
 
 void scene_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation)
 {
-    message_exited_t exited = {actor, incarnation, EXIT_CRASHED};
+    scene_exited_by(scene, actor, incarnation, EXIT_CRASHED);
+}
+
+void scene_exited_by(scene_t *scene, actor_id_t actor, incarnation_t incarnation,
+                     exit_cause_t cause)
+{
+    message_exited_t exited = {actor, incarnation, (uint8_t)cause};
 
     capture_up_set(scene->capture, actor, false);
     scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_exited, &exited);

@@ -33,6 +33,8 @@ void scene_send_as(scene_t *scene, actor_id_t from, incarnation_t incarnation, u
                    const void *body);
 void scene_tick(scene_t *scene, uint64_t now_ms);
 void scene_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation);
+void scene_exited_by(scene_t *scene, actor_id_t actor, incarnation_t incarnation,
+                     exit_cause_t cause);
 
 actor_id_t scene_actor(const scene_t *scene, topology_kind_t kind, uint16_t instance);
 actor_id_t scene_rank(const scene_t *scene, topology_kind_t kind, uint16_t instance, uint16_t rank);

@@ -267,6 +267,81 @@ static void test_second_charge_ends_it_as_poisoned(void **state)
     scene_expect_nothing(scene);
 }
 
+/* The leader of `m`'s prefill ends; returns what is submitted there next, or NULL if nothing is. */
+static const message_submit_t *next_life(scene_t *scene, incarnation_t life, exit_cause_t cause)
+{
+    const message_route_t *route;
+
+    scene_exited_by(scene, prefill(scene, 0), life, cause);
+    capture_up_set(scene->capture, prefill(scene, 0), true);
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){prefill(scene, 0), life + 1});
+    route = capture_find(scene->capture, scheduler(scene), MESSAGE_route);
+    if (!route)
+        return NULL;
+    answer_route(scene, route, 0);
+    return scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+}
+
+/* Two by chance, two while no other suspect is out. */
+static void test_who_crashes_its_leader_again_and_again_is_poisoned(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+
+    for (incarnation_t life = 1; life <= 3; life++) {
+        m = next_life(scene, life, EXIT_CRASHED);
+        assert_non_null(m);
+        assert_int_equal(m->alone, 1);
+        assert_int_equal(m->attempt, life + 1);
+    }
+    assert_null(next_life(scene, 4, EXIT_FAILED_ITSELF));
+    scene_take(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_incident);
+    scene_take(scene, PORT_CLIENT, MESSAGE_client_poisoned);
+    expect_client_end(scene, 1, END_POISONED, 0);
+    scene_expect_nothing(scene);
+}
+
+static void test_who_is_with_a_leader_that_was_killed_is_no_suspect(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+
+    for (incarnation_t life = 1; life <= 8; life++) {
+        m = next_life(scene, life, life % 2 ? EXIT_KILLED_OUTSIDE : EXIT_KILLED_BY_US);
+        assert_non_null(m);
+        assert_int_equal(m->alone, 0);
+    }
+    scene_expect_nothing(scene);
+}
+
+/* Who did it is found out by letting them out in turn; who did not ends as if nothing had been. */
+static void test_those_with_two_crashes_go_out_one_at_a_time(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m;
+
+    submit(scene, 1);
+    submit(scene, 2);
+    assert_non_null(next_life(scene, 1, EXIT_CRASHED)); /* the first one; here is the second */
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+    scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+    m = next_life(scene, 2, EXIT_CRASHED);
+    assert_non_null(m);
+    scene_expect_nothing(scene); /* the second one waits */
+    submit(scene, 3);            /* for whom nobody waits who is no suspect */
+    m = next_life(scene, 3, EXIT_CRASHED);
+    assert_non_null(m);
+    assert_int_equal(m->attempt, 4);
+    assert_int_equal(gateway_counts(scene->dispatch.self)->poisoned, 0);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+    assert_int_equal(
+        ((const message_submit_t *)scene_take(scene, prefill(scene, 0), MESSAGE_submit))->alone, 1);
+    end_from(scene, prefill(scene, 0), m, 4, END_STOP, 0);
+    expect_client_end(scene, 1, END_STOP, 0);
+    scene_take(scene, scheduler(scene), MESSAGE_route); /* now it is the second one's turn */
+    scene_expect_nothing(scene);
+}
+
 static void test_first_attempt_may_be_overloaded_but_a_replay_waits(void **state)
 {
     scene_t *scene = *state;
@@ -439,6 +514,9 @@ int main(void)
         SCENE_TEST(test_gap_in_tokens_is_refused),
         SCENE_TEST(test_abort_before_and_after_submission),
         SCENE_TEST(test_second_charge_ends_it_as_poisoned),
+        SCENE_TEST(test_who_crashes_its_leader_again_and_again_is_poisoned),
+        SCENE_TEST(test_who_is_with_a_leader_that_was_killed_is_no_suspect),
+        SCENE_TEST(test_those_with_two_crashes_go_out_one_at_a_time),
         SCENE_TEST(test_first_attempt_may_be_overloaded_but_a_replay_waits),
         SCENE_TEST(test_new_request_waits_for_an_instance_but_not_for_ever),
         SCENE_TEST(test_what_does_not_fit_is_refused_and_says_why),
