@@ -2,6 +2,20 @@
 
 #include <string.h>
 
+const char *request_refusal(const message_client_request_t *m, uint32_t context_tokens)
+{
+    if (m->prompt.count == 0)
+        return "the prompt is empty";
+    if (m->limits.output_tokens_max == 0)
+        return "an answer has at least one token";
+    if (m->prompt.count >= context_tokens ||
+        m->limits.output_tokens_max > context_tokens - m->prompt.count)
+        return "prompt and answer together are longer than the context";
+    if (m->sampling.bias_tokens.count != m->sampling.bias_values.count)
+        return "each biased token needs one value";
+    return NULL;
+}
+
 void request_copy(request_parameters_t *request, const record_sampling_t *sampling,
                   const record_limits_t *limits)
 {

@@ -1,4 +1,4 @@
-/* request.h - what both leaders keep of a request: how to draw, when to end, and its place by age.
+/* request.h - what gateways and leaders keep of a request: how to draw, when to end, and its place by age.
  *
  * Plain data for tables that may be copied away: views are stored as arrays, links as indices.
  */
@@ -20,6 +20,8 @@ typedef struct {
     uint32_t stop_tokens[STOP_STRINGS_MAX];
 } request_parameters_t;
 
+/* Why a gateway cannot take it, whatever there is; NULL: it can. */
+const char *request_refusal(const message_client_request_t *m, uint32_t context_tokens);
 void request_copy(request_parameters_t *request, const record_sampling_t *sampling,
                   const record_limits_t *limits);
 /* With views into `request`. */

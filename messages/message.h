@@ -57,7 +57,7 @@ enum {
 #define MESSAGE_ID(name, id, class, scope, from, to, answers, text) MESSAGE_##name = id,
     MESSAGE_TABLE(MESSAGE_ID)
 #undef MESSAGE_ID
-        MESSAGE_COUNT = 66
+        MESSAGE_COUNT = 67
 };
 
 /* ---- enums that travel as u8 ---- */

@@ -184,6 +184,8 @@
     F(r, actor, actor, ALL, "what to start")                                                                           \
     F(r, u32, incarnation, 0, "its life")
 
+#define DEGRADED_FIELDS(F, R, I, r) F(r, actor, actor, ALL, "who stays down")
+
 #define SIGNAL_FIELDS(F, R, I, r)                                                                                      \
     F(r, actor, actor, ALL, "whose process")                                                                           \
     F(r, u32, incarnation, 0, "which life")                                                                            \
@@ -548,7 +550,8 @@
     M(incident,       62, CONTROL, ACTOR,   GTW | PRE | DEC, SUP,       "",        "keep what led here: ranks differ, or a request is poisoned") \
     M(keep,           63, LOCAL,   ACTOR,   SUP,       PRT, "", "copy frames and journals") \
     M(client_poisoned, 64, LOCAL, ACTOR, GTW, PRT, "", "it stopped its group twice while alone")                       \
-    M(given_up, 65, LOCAL, ACTOR, SUP, PRT, "", "it stays down: leave figures that say so")
+    M(given_up, 65, LOCAL, ACTOR, SUP, PRT, "", "it stays down: leave figures that say so")                            \
+    M(degraded, 66, CONTROL, ACTOR, SUP | GTW, GTW | PRT, "", "restarted too often: it has no next life")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */
@@ -572,7 +575,8 @@
     X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)                                 \
     X(fence_copies, COPIES_FENCED_FIELDS) X(drain, DRAIN_FIELDS) X(drain_answer, DRAIN_ANSWER_FIELDS)                  \
     X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS) X(incident, INCIDENT_FIELDS) X(keep, KEEP_FIELDS)       \
-    X(client_poisoned, CLIENT_POISONED_FIELDS) X(given_up, SPAWN_FIELDS)
+    X(client_poisoned, CLIENT_POISONED_FIELDS) X(given_up, SPAWN_FIELDS)              \
+    X(degraded, DEGRADED_FIELDS)
 
 /* Ids that meant something once: X(id). */
 #define MESSAGE_RETIRED_TABLE(X)

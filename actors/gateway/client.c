@@ -63,6 +63,7 @@ typedef struct {
     model_generation_t generation;
     metrics_t metrics;
     poisoned_place_t poisoned;
+    outlook_t outlook;
     uint64_t serial;
     uint64_t seed;
     bool ready;
@@ -516,8 +517,38 @@ static void answer_metrics(port_state_t *self, http_exchange_t *exchange)
     text_buffer_t out;
 
     text_buffer_init(&out, 1 << 20);
-    metrics_put(&self->metrics, self->ready, &out);
+    metrics_put(&self->metrics, self->ready, self->topology, &self->outlook, &out);
     http_answer(exchange, 200, "text/plain; version=0.0.4", 0, out.bytes, out.used);
+    text_buffer_fini(&out);
+}
+
+/* {"status": "ready", "degraded": ["decode/1/rank/0"]}; the names are ours, nothing in them needs
+ * escaping. 503 only if nobody is answered. */
+static void answer_ready(port_state_t *self, http_exchange_t *exchange)
+{
+    const char *status = self->ready                           ? "ready"
+                         : self->closing                       ? "closing"
+                         : outlook_hopeless(&self->outlook)    ? "degraded"
+                                                               : "starting";
+    const char *between = "";
+    text_buffer_t out;
+
+    text_buffer_init(&out, 1 << 20);
+    text_put_text(&out, "{\"status\": \"");
+    text_put_text(&out, status);
+    text_put_text(&out, "\", \"degraded\": [");
+    for (uint32_t i = 0; i < self->topology->actor_count; i++) {
+        if (!self->outlook.down[i])
+            continue;
+        text_put_text(&out, between);
+        text_put_text(&out, "\"");
+        text_put_text(&out, self->topology->actors[i].name);
+        text_put_text(&out, "\"");
+        between = ", ";
+    }
+    text_put_text(&out, "]}");
+    http_answer(exchange, self->ready ? 200 : 503, "application/json", self->ready ? 0 : 1,
+                out.bytes, out.used);
     text_buffer_fini(&out);
 }
 
@@ -529,10 +560,7 @@ static bool answer_get(void *context, http_exchange_t *exchange, const char *pat
     if (strcmp(path, "/health") == 0)
         answer_text(exchange, 200, "application/json", "{\"status\": \"alive\"}");
     else if (strcmp(path, "/ready") == 0)
-        answer_text(exchange, self->ready ? 200 : 503, "application/json",
-                    self->ready     ? "{\"status\": \"ready\"}"
-                    : self->closing ? "{\"status\": \"closing\"}"
-                                    : "{\"status\": \"starting\"}");
+        answer_ready(self, exchange);
     else if (strcmp(path, "/metrics") == 0)
         answer_metrics(self, exchange);
     else
@@ -773,6 +801,7 @@ static status_t port_open(process_t *process, const void *arg, void **out)
         return FAIL(STATUS_NO_MEMORY, "no memory for the client port");
     self->process = process;
     self->topology = setup->topology;
+    outlook_init(&self->outlook, self->topology);
     self->poisoned = (poisoned_place_t){
         .folder = setup->poisoned,
         .model = setup->topology->served_name,
@@ -806,6 +835,10 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
         break;
     case MESSAGE_client_poisoned:
         poisoned_keep(&((port_state_t *)context)->poisoned, body);
+        break;
+    case MESSAGE_degraded:
+        (void)outlook_lose(&((port_state_t *)context)->outlook,
+                           ((const message_degraded_t *)body)->actor);
         break;
     case MESSAGE_drain_answer:
         on_drain_answer(context, body);

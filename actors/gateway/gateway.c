@@ -9,8 +9,7 @@
  *
  * The prefill leader owns END until decode runs the attempt; the gateway does not know when that
  * is, so before the first TOKENS of D it takes END from both. An ABORT goes to the prefill leader,
- * and to D once D was heard; if D speaks of an attempt that has ended here, that TOKENS is
- * answered with ABORT, so nothing runs on unheard.
+ * and to D once D was heard; if D speaks of an attempt that has ended here, it gets an ABORT.
  *
  * G1  a request is in at most one of the lists `queued` and `routed`, and is there iff its state
  *     says so.
@@ -19,13 +18,15 @@
  * G4  attempts only grow; messages of an earlier one meet NONE.
  * G5  the store has room for every live request's longest answer: an append never fails.
  * G6  an admitted request is never refused for load: only its first attempt may be. While no
- *     instance is ready it waits, GATEWAY_PATIENCE_MS if it is new, and without end as a replay.
+ *     instance is ready it waits, GATEWAY_PATIENCE_MS if it is new, and as a replay until none can
+ *     be any more.
  * G7  of the requests that were with two leaders when they crashed, one is out at a time.
  */
 #include "actors/gateway/gateway.h"
 
 #include <string.h>
 
+#include "actors/gateway/outlook.h"
 #include "actors/request.h"
 #include "cache/key.h"
 #include "messages/message.h"
@@ -90,6 +91,7 @@ typedef struct {
     uint16_t actor_count;
     actor_id_t supervisors[ACTORS_MAX]; /* of each actor */
     uint64_t apart;                             /* the request that is out alone of its kind, or 0 */
+    outlook_t outlook;
     request_list_t queued;                      /* by seniority */
     request_list_t routed;                      /* by seniority */
     gateway_counts_t counts;
@@ -268,25 +270,11 @@ static void replay(gateway_t *self, request_t *request, bool suspect, bool charg
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-static const char *reason_to_refuse(const gateway_t *self, const message_client_request_t *m)
-{
-    if (m->prompt.count == 0)
-        return "the prompt is empty";
-    if (m->limits.output_tokens_max == 0)
-        return "an answer has at least one token";
-    if (m->prompt.count >= self->context_tokens ||
-        m->limits.output_tokens_max > self->context_tokens - m->prompt.count)
-        return "prompt and answer together are longer than the context";
-    if (m->sampling.bias_tokens.count != m->sampling.bias_values.count)
-        return "each biased token needs one value";
-    return NULL;
-}
-
 static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     gateway_t *self = arg;
     const message_client_request_t *m = envelope->body;
-    const char *refusal = reason_to_refuse(self, m);
+    const char *refusal = request_refusal(m, self->context_tokens);
     uint64_t words = (uint64_t)m->prompt.count + m->limits.output_tokens_max;
     request_t *request;
 
@@ -384,11 +372,6 @@ static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
     return STATUS_OK;
 }
 
-static bool is_final(uint8_t reason)
-{
-    return reason != END_LOST && reason != END_RETRACTED;
-}
-
 static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     gateway_t *self = arg;
@@ -403,7 +386,7 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
         m->token_count > request->parameters.limits.output_tokens_max)
         return FAIL(STATUS_UNEXPECTED, "END for reason %u after %u tokens", m->reason,
                     m->token_count);
-    if (!is_final(m->reason)) {
+    if (m->reason == END_LOST || m->reason == END_RETRACTED) {
         if (envelope->from == request->decode && request->state == PREFILL)
             push_abort(request, END_LOST, outbox); /* prefill may not have heard yet */
         replay(self, request, m->suspect != 0, m->charge != 0, outbox);
@@ -485,6 +468,14 @@ static status_t on_tokens_unknown(void *arg, const envelope_t *envelope, outbox_
     return STATUS_OK;
 }
 
+static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    (void)arg;
+    (void)envelope;
+    (void)outbox;
+    return STATUS_OK;
+}
+
 static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     gateway_t *self = arg;
@@ -496,14 +487,6 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
 }
 
 /* ---- peers and time -------------------------------------------------------------------------- */
-
-static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    (void)arg;
-    (void)envelope;
-    (void)outbox;
-    return STATUS_OK; /* the planner sees that the stream is up */
-}
 
 static bool depends_on(const request_t *request, actor_id_t actor)
 {
@@ -553,6 +536,27 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
+/* Nothing moves in a group without one of its ranks, though its leader lives. */
+static status_t on_degraded(void *arg, const envelope_t *envelope, outbox_t *outbox)
+{
+    gateway_t *self = arg;
+    const message_degraded_t *m = envelope->body;
+    request_t *all = requests_of(self);
+    actor_id_t leader;
+
+    if (m->actor >= self->actor_count || !outlook_lose(&self->outlook, m->actor))
+        return STATUS_OK;
+    leader = outlook_leader(&self->outlook, m->actor);
+    outbox_push(outbox, PORT_CLIENT, MESSAGE_degraded, m);
+    for (uint32_t i = 0; i < self->free.fresh; i++) {
+        if (all[i].state != ENDING && depends_on(&all[i], leader)) {
+            push_abort(&all[i], END_LOST, outbox);
+            replay(self, &all[i], false, false, outbox);
+        }
+    }
+    return STATUS_OK;
+}
+
 static void end_if_late(gateway_t *self, request_t *request, outbox_t *outbox)
 {
     char detail[REASON_BYTES_MAX];
@@ -569,6 +573,8 @@ static void end_if_late(gateway_t *self, request_t *request, outbox_t *outbox)
     } else if (request->state == QUEUED && request->attempt == 1 &&
                request->came_ms + GATEWAY_PATIENCE_MS <= self->now_ms) {
         finish(self, request, END_UNAVAILABLE, "no instance is ready", outbox);
+    } else if (request->state == QUEUED && outlook_hopeless(&self->outlook)) {
+        finish(self, request, END_UNAVAILABLE, outlook_hopeless(&self->outlook), outbox);
     }
 }
 
@@ -709,8 +715,9 @@ static void plan(void *arg, outbox_t *outbox)
 #define STAYS (BIT(OPEN) | BIT(CLOSING))
 
 static const actor_rule_t rules[] = {
-    {ANY, MESSAGE_joined, on_joined, STAYS},
+    {ANY, MESSAGE_joined, on_nothing, STAYS}, /* the planner sees that the stream is up */
     {ANY, MESSAGE_exited, on_exited, STAYS},
+    {ANY, MESSAGE_degraded, on_degraded, STAYS},
     {ANY, MESSAGE_tick, on_tick, STAYS},
     {ANY, MESSAGE_stop, on_stop, BIT(CLOSING)},
     {OPEN, MESSAGE_client_request, on_client_request, BIT(OPEN)},
@@ -861,6 +868,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
 
     *self = (gateway_t){.id = birth->id, .incarnation = birth->incarnation};
     lay_out(self, birth);
+    outlook_init(&self->outlook, topology);
     self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
     self->actor_count = topology->actor_count;
     for (uint32_t i = 0; i < topology->actor_count; i++)

@@ -64,7 +64,8 @@ static void put_histogram(text_buffer_t *out, const char *name, const char *help
         (unsigned long long)count);
 }
 
-void metrics_put(const metrics_t *metrics, bool ready, text_buffer_t *out)
+void metrics_put(const metrics_t *metrics, bool ready, const topology_t *topology,
+                 const outlook_t *outlook, text_buffer_t *out)
 {
     put_head(out, "requests_total", "counter", "Requests by how they ended.");
     for (uint32_t i = 0; i < END_REASON_COUNT; i++)
@@ -82,6 +83,10 @@ void metrics_put(const metrics_t *metrics, bool ready, text_buffer_t *out)
                metrics->completion_tokens);
     put_number(out, "markup_suppressed_total", "counter",
                "Answers with tool-call markup that was held back.", metrics->suppressed);
+    put_head(out, "actor_degraded", "gauge", "1: restarted too often, it stays down.");
+    for (uint32_t i = 0; i < topology->actor_count; i++)
+        put(out, "lockstep_actor_degraded{actor=\"%.*s\"} %d\n", ACTOR_NAME_BYTES_MAX,
+            topology->actors[i].name, outlook->down[i]);
     put_histogram(out, "first_token_seconds", "From request to first token.",
                   &metrics->first_token);
     put_histogram(out, "next_token_seconds", "Between two deliveries of tokens to one client.",

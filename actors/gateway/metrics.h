@@ -2,6 +2,7 @@
 #ifndef ACTORS_GATEWAY_METRICS_H
 #define ACTORS_GATEWAY_METRICS_H
 
+#include "actors/gateway/outlook.h"
 #include "messages/message.h"
 #include "model/text_buffer.h"
 
@@ -26,6 +27,7 @@ typedef struct {
 } metrics_t;
 
 void metrics_observe(metrics_histogram_t *histogram, double seconds);
-void metrics_put(const metrics_t *metrics, bool ready, text_buffer_t *out);
+void metrics_put(const metrics_t *metrics, bool ready, const topology_t *topology,
+                 const outlook_t *outlook, text_buffer_t *out);
 
 #endif

@@ -12,6 +12,7 @@
  *     RUNNING.
  * V2  EXITED{n} goes to everybody before SPAWN{n + 1}, and to who joins later when it joins.
  * V3  a KILL that names another incarnation than the running one is counted and does nothing.
+ *     Gateways hear in the same way of who is DEGRADED, whether they have met it or not.
  * V4  a group's leader in each of its lives knows whether it drains: DRAINING goes out when an
  *     operator says so and whenever such a leader joins.
  */
@@ -148,6 +149,7 @@ static void plan_restart(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
 {
     child_t *child = &self->children[actor];
     const message_given_up_t given_up = {actor, child->incarnation};
+    const message_degraded_t degraded = {actor};
     uint32_t recent = 0;
     uint64_t wait = 0;
 
@@ -159,6 +161,9 @@ static void plan_restart(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
         LOG(ERROR, "SUPERVISOR-DEGRADED actor=%s restarts=%u window_ms=%u: it stays down",
             self->names[actor], recent, SUPERVISOR_WINDOW_MS);
         outbox_push(outbox, PORT_PROCESS, MESSAGE_given_up, &given_up);
+        for (uint32_t i = 0; i < self->actor_count; i++)
+            if (self->kinds[i] == TOPOLOGY_GATEWAY && outbox_is_up(outbox, (actor_id_t)i))
+                outbox_push(outbox, (actor_id_t)i, MESSAGE_degraded, &degraded);
         return;
     }
     if (recent > 0)
@@ -352,6 +357,8 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
 
         if (child->ended > 0 && actor != m->actor && outbox_is_up(outbox, m->actor))
             outbox_push(outbox, m->actor, MESSAGE_exited, &exited);
+        if (child->state == CHILD_DEGRADED && self->kinds[m->actor] == TOPOLOGY_GATEWAY)
+            outbox_push(outbox, m->actor, MESSAGE_degraded, &(message_degraded_t){(actor_id_t)actor});
     }
     if (is_child(self, m->actor) && self->children[m->actor].drains)
         push_draining(self, m->actor, outbox);

@@ -422,6 +422,50 @@ static void test_nothing_is_submitted_for_who_is_not_known_here(void **state)
     scene_expect_nothing(scene);
 }
 
+static void degrade(scene_t *scene, actor_id_t actor)
+{
+    const message_degraded_t *told;
+
+    scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_degraded,
+               &(message_degraded_t){actor});
+    told = scene_take(scene, PORT_CLIENT, MESSAGE_degraded);
+    assert_int_equal(told->actor, actor);
+}
+
+/* While one group is left its requests go there; without any they end, with a reason. */
+static void test_nobody_waits_for_what_stays_down(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+    const message_client_end_t *end;
+
+    tokens_from(scene, prefill(scene, 0), m, 1, 0, (uint32_t[]){11}, 1);
+    expect_client_tokens(scene, 1, 0, 11, 1);
+    degrade(scene, scene_rank(scene, TOPOLOGY_DECODE, 0, 0)); /* its leader lives, and can do nothing */
+    scene_take(scene, prefill(scene, 0), MESSAGE_abort);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 1);
+    assert_int_equal(
+        ((const message_submit_t *)scene_take(scene, prefill(scene, 1), MESSAGE_submit))->alone, 0);
+    scene_tick(scene, 100);
+    scene_expect_nothing(scene);
+    degrade(scene, decode(scene, 1));
+    scene_take(scene, prefill(scene, 1), MESSAGE_abort);
+    scene_take(scene, scheduler(scene), MESSAGE_route);
+    scene_send(scene, scheduler(scene), MESSAGE_routed,
+               &(message_routed_t){.request = m->request,
+                                   .attempt = 3,
+                                   .outcome = ROUTE_NO_INSTANCE,
+                                   .prefill = ACTOR_NONE,
+                                   .decode = ACTOR_NONE,
+                                   .transfer = ACTOR_NONE});
+    scene_tick(scene, 150);
+    end = scene_take(scene, PORT_CLIENT, MESSAGE_client_end);
+    assert_int_equal(end->reason, END_UNAVAILABLE);
+    assert_int_equal(end->token_count, 1);
+    assert_memory_equal(end->detail.data, "no decode group is left", 23);
+    scene_expect_nothing(scene);
+}
+
 static void test_deadline_aborts(void **state)
 {
     scene_t *scene = *state;
@@ -521,6 +565,7 @@ int main(void)
         SCENE_TEST(test_new_request_waits_for_an_instance_but_not_for_ever),
         SCENE_TEST(test_what_does_not_fit_is_refused_and_says_why),
         SCENE_TEST(test_nothing_is_submitted_for_who_is_not_known_here),
+        SCENE_TEST(test_nobody_waits_for_what_stays_down),
         SCENE_TEST(test_deadline_aborts),
         SCENE_TEST(test_scheduler_restart_asks_again),
         SCENE_TEST(test_a_gateway_that_closes_lets_what_it_has_end_and_nobody_in),

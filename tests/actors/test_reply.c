@@ -424,16 +424,22 @@ static void test_an_answer_that_ran_out_of_time_says_so(void **state)
 static void test_metrics_are_cumulative(void **state)
 {
     metrics_t metrics = {0};
+    static topology_t topology = {.actor_count = 2};
+    outlook_t outlook = {.down = {false, true}};
     text_buffer_t out;
 
     (void)state;
+    snprintf(topology.actors[0].name, ACTOR_NAME_BYTES_MAX, "decode/0");
+    snprintf(topology.actors[1].name, ACTOR_NAME_BYTES_MAX, "decode/1");
     text_buffer_init(&out, 1 << 20);
     metrics_observe(&metrics.whole, 0.004);
     metrics_observe(&metrics.whole, 1000);
-    metrics_put(&metrics, true, &out);
+    metrics_put(&metrics, true, &topology, &outlook, &out);
     text_put(&out, "", 1);
     assert_non_null(strstr(out.bytes, "lockstep_request_seconds_bucket{le=\"0.005\"} 1\n"));
     assert_non_null(strstr(out.bytes, "lockstep_request_seconds_bucket{le=\"+Inf\"} 2\n"));
+    assert_non_null(strstr(out.bytes, "lockstep_actor_degraded{actor=\"decode/0\"} 0\n"));
+    assert_non_null(strstr(out.bytes, "lockstep_actor_degraded{actor=\"decode/1\"} 1\n"));
     text_buffer_fini(&out);
 }
 

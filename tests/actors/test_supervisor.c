@@ -139,9 +139,10 @@ static void test_kill_names_a_life_and_charges_nobody(void **state)
 /* Each of its lives ends at once, until there is no next one; returns how many there were. */
 static uint32_t degrade(scene_t *scene, actor_id_t victim)
 {
+    actor_id_t gateway = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
     incarnation_t incarnation;
     uint64_t now_ms = 50;
-    uint32_t lives = 0, given_up = 0;
+    uint32_t lives = 0, given_up = 0, told = 0;
 
     for (uint32_t tick = 0; tick < 1000; tick++) {
         if (supervisor_child(scene->dispatch.self, victim, &incarnation) == CHILD_RUNNING) {
@@ -149,21 +150,27 @@ static uint32_t degrade(scene_t *scene, actor_id_t victim)
             reap(scene, victim, incarnation, EXIT_CRASHED);
         }
         given_up += capture_find(scene->capture, PORT_PROCESS, MESSAGE_given_up) != NULL;
+        told += capture_find(scene->capture, gateway, MESSAGE_degraded) != NULL;
         scene_tick(scene, now_ms += 50);
         capture_forget(scene->capture);
     }
     assert_int_equal(supervisor_child(scene->dispatch.self, victim, &incarnation), CHILD_DEGRADED);
     assert_int_equal(given_up, 1); /* said once, to be shown */
+    assert_int_equal(told, 1);
     return lives;
 }
 
 static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
 {
     scene_t *scene = *state;
+    actor_id_t victim = scene_actor(scene, TOPOLOGY_MONITOR, 0);
+    actor_id_t gateway = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
 
     start(scene);
-    assert_int_equal(degrade(scene, scene_actor(scene, TOPOLOGY_MONITOR, 0)),
-                     SUPERVISOR_RESTARTS_MAX + 1);
+    assert_int_equal(degrade(scene, victim), SUPERVISOR_RESTARTS_MAX + 1);
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){gateway, 2});
+    assert_int_equal(
+        ((const message_degraded_t *)scene_take(scene, gateway, MESSAGE_degraded))->actor, victim);
 }
 
 static void test_stalled_child_is_put_down(void **state)

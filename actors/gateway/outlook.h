@@ -1,0 +1,25 @@
+/* outlook.h - which actors stay down for good, and whether anything can be served without them. */
+#ifndef ACTORS_GATEWAY_OUTLOOK_H
+#define ACTORS_GATEWAY_OUTLOOK_H
+
+#include <stdbool.h>
+
+#include "topology/topology.h"
+
+typedef struct {
+    uint16_t count;
+    uint16_t hopeless; /* topology_kind_t that nobody is left of; 0: there is none */
+    uint16_t kinds[ACTORS_MAX];
+    uint16_t leaders[ACTORS_MAX]; /* TOPOLOGY_NONE: no part of a group */
+    bool down[ACTORS_MAX];
+} outlook_t;
+
+void outlook_init(outlook_t *outlook, const topology_t *topology);
+/* It was restarted too often. False: that was known. */
+bool outlook_lose(outlook_t *outlook, uint16_t actor);
+/* Whose loss it is: of a rank its leader, which may live but has no group any more. */
+uint16_t outlook_leader(const outlook_t *outlook, uint16_t actor);
+/* Why nothing can be served until the deployment is started anew; NULL: something can. */
+const char *outlook_hopeless(const outlook_t *outlook);
+
+#endif
