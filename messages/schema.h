@@ -551,7 +551,7 @@
     M(keep,           63, LOCAL,   ACTOR,   SUP,       PRT, "", "copy frames and journals") \
     M(client_poisoned, 64, LOCAL, ACTOR, GTW, PRT, "", "it stopped its group twice while alone")                       \
     M(given_up, 65, LOCAL, ACTOR, SUP, PRT, "", "it stays down: leave figures that say so")                            \
-    M(degraded, 66, CONTROL, ACTOR, SUP | GTW, GTW | PRT, "", "restarted too often: it has no next life")
+    M(degraded, 66, CONTROL, ACTOR, SUP | GTW, GTW | PRT, "", "it has no next life")
 
 /* Fields of each message of MESSAGE_TABLE, where they are not <NAME>_FIELDS. Kept as one list so that a message
  * that shares a shape with another does not repeat it. */

@@ -353,12 +353,13 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
 
     for (uint32_t actor = 0; actor < self->actor_count; actor++) {
         const child_t *child = &self->children[actor];
+        const message_degraded_t degraded = {(actor_id_t)actor};
         message_exited_t exited = {(actor_id_t)actor, child->ended, child->cause};
 
         if (child->ended > 0 && actor != m->actor && outbox_is_up(outbox, m->actor))
             outbox_push(outbox, m->actor, MESSAGE_exited, &exited);
         if (child->state == CHILD_DEGRADED && self->kinds[m->actor] == TOPOLOGY_GATEWAY)
-            outbox_push(outbox, m->actor, MESSAGE_degraded, &(message_degraded_t){(actor_id_t)actor});
+            outbox_push(outbox, m->actor, MESSAGE_degraded, &degraded);
     }
     if (is_child(self, m->actor) && self->children[m->actor].drains)
         push_draining(self, m->actor, outbox);

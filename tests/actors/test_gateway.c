@@ -274,7 +274,8 @@ static const message_submit_t *next_life(scene_t *scene, incarnation_t life, exi
 
     scene_exited_by(scene, prefill(scene, 0), life, cause);
     capture_up_set(scene->capture, prefill(scene, 0), true);
-    scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){prefill(scene, 0), life + 1});
+    scene_send(scene, PORT_RUNTIME, MESSAGE_joined,
+               &(message_joined_t){prefill(scene, 0), life + 1});
     route = capture_find(scene->capture, scheduler(scene), MESSAGE_route);
     if (!route)
         return NULL;
