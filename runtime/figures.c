@@ -48,16 +48,19 @@ status_t figures_create(const char *prefix, const char *actor, figures_t **figur
 {
     char object[OBJECT_BYTES_MAX];
     void *memory;
-    int fd;
+    int fd, error;
 
     TRY(object_name(prefix, actor, object));
     (void)shm_unlink(object);
     fd = shm_open(object, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return FAIL(STATUS_IO, "shm_open %s: %s", object, strerror(errno));
-    if (ftruncate(fd, sizeof(figures_t)) != 0) {
+    /* All of it now: whoever looks at a page that there is no memory for dies of it. */
+    error = posix_fallocate(fd, 0, sizeof(figures_t));
+    if (error != 0) {
         (void)close(fd);
-        return FAIL(STATUS_IO, "ftruncate %s: %s", object, strerror(errno));
+        (void)shm_unlink(object);
+        return FAIL(STATUS_NO_MEMORY, "shared memory %s: %s", object, strerror(error));
     }
     memory = mmap(NULL, sizeof(figures_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)close(fd);

@@ -180,16 +180,16 @@ status_t ring_create(const char *prefix, const char *actor, ring_t **ring)
 {
     char object[OBJECT_BYTES_MAX];
     status_t status;
-    int fd;
+    int fd, error;
 
     TRY(object_name(prefix, actor, object));
     (void)shm_unlink(object);
     fd = shm_open(object, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0)
         return FAIL(STATUS_IO, "shm_open %s: %s", object, strerror(errno));
-    status = ftruncate(fd, sizeof(shared_t)) == 0
-                 ? map(object, fd, PROT_READ | PROT_WRITE, ring)
-                 : FAIL(STATUS_IO, "ftruncate %s: %s", object, strerror(errno));
+    error = posix_fallocate(fd, 0, sizeof(shared_t)); /* as in figures_create */
+    status = error == 0 ? map(object, fd, PROT_READ | PROT_WRITE, ring)
+                        : FAIL(STATUS_NO_MEMORY, "shared memory %s: %s", object, strerror(error));
     (void)close(fd);
     if (status == STATUS_OK)
         atomic_store_explicit(&(*ring)->shared->magic, RING_MAGIC, memory_order_release);

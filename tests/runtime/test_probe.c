@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/log.h"
@@ -79,11 +80,15 @@ static void test_another_process_switches_it_through_the_figures(void **state)
 {
     const uint64_t bit = UINT64_C(1) << PROBE_copy_path;
     figures_t *figures = NULL;
-    char prefix[64];
+    char prefix[64], path[96];
+    struct stat info;
 
     (void)state;
     (void)snprintf(prefix, sizeof(prefix), "/lockstep-test-%d-", (int)getpid());
     assert_int_equal(figures_create(prefix, "rank/0", &figures), STATUS_OK);
+    (void)snprintf(path, sizeof(path), "/dev/shm%srank.0", prefix);
+    assert_int_equal(stat(path, &info), 0);
+    assert_true((size_t)info.st_blocks * 512 >= sizeof(*figures)); /* no page of it is to come yet */
     figures_init(figures, 0, 1, "rank/0");
     probe_switches_set(&figures->probes);
     assert_false(probe_is_on(PROBE_copy_path));
