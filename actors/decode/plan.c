@@ -111,7 +111,6 @@ static void add_runs(decode_t *self)
     attempt_t *all = attempts_of(self);
     uint32_t rows = self->chunk_tokens;
 
-    self->starving = false;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = self->live.first; i != NIL && rows > 0; i = all[i].link.next) {
             bool given = all[i].given_run < all[i].given.count;
@@ -151,10 +150,11 @@ static bool plan_step(decode_t *self, outbox_t *outbox)
 
     if (is_alone && group_of(self)->in_flight > 0)
         return false; /* a step of its own, and no other one beside it */
-    if (is_alone) {
+    if (is_alone || group_may_run(group_of(self)))
         self->starving = false;
-        add_run(self, alone, self->chunk_tokens);
-    } else {
+    /* Without pages it gives its turn to the others, whose CLOSE may be what it waits for. */
+    is_alone = is_alone && add_run(self, alone, self->chunk_tokens) > 0;
+    if (!is_alone) {
         add_closes(self);
         if (group_may_run(group_of(self)))
             add_runs(self);

@@ -198,6 +198,20 @@ static void test_the_youngest_loses_when_pages_run_out(void **state)
     expect_all_free(peers);
 }
 
+/* The others have taken all pages when the suspect wants one. Who gives its own back for it still
+ * has a CLOSE due, which goes in a step of the others, and the suspect has the turn. */
+static void test_a_suspect_without_pages_gives_its_turn_away(void **state)
+{
+    peers_t *peers = *state;
+
+    for (uint64_t i = 1; i <= 4; i++)
+        peers_request(peers, i, i == 1 ? 3830 : 3839, 200, NULL, 0, i == 1);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->retracted, 1);
+    assert_int_equal(peers->ends, 4);
+    expect_all_free(peers);
+}
+
 /* T2 of docs/bugs.md. */
 static void test_ranks_that_differ_reform_and_the_attempt_is_a_suspect(void **state)
 {
@@ -518,6 +532,7 @@ int main(void)
         ALONE(test_the_ninth_is_busy_and_gets_room_when_one_has_ended),
         ALONE(test_an_attempt_of_a_gateway_not_known_here_is_busy_until_it_joins),
         ALONE(test_the_youngest_loses_when_pages_run_out),
+        ALONE(test_a_suspect_without_pages_gives_its_turn_away),
         ALONE(test_ranks_that_differ_reform_and_the_attempt_is_a_suspect),
         ALONE(test_suspects_run_in_steps_of_their_own_and_only_they_are_charged),
         ALONE(test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed),
