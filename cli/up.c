@@ -85,17 +85,15 @@ static int parse(int argc, char **argv, options_t *options)
 
 /* ---- the supervisor -------------------------------------------------------------------------- */
 
-static _Noreturn void be_supervisor(rundir_t *rundir, const deployment_t *deployment, bool detach)
+static _Noreturn void be_supervisor(rundir_t *rundir, const deployment_t *deployment, int log,
+                                    bool detach)
 {
-    char path[RUNDIR_PATH_BYTES + 32];
-    int null = open("/dev/null", O_RDONLY), log, code;
+    int null = open("/dev/null", O_RDONLY), code;
 
     if (!detach)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
     setsid();
-    rundir_file(rundir, "log", path);
-    log = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    if (null < 0 || log < 0)
+    if (null < 0)
         _exit(EXIT_NO_START);
     dup2(null, STDIN_FILENO);
     dup2(log, STDOUT_FILENO);
@@ -164,23 +162,14 @@ static uint32_t count_running(const rundir_t *rundir, const topology_t *topology
     return running;
 }
 
-/* The end of the log, from a whole line on. */
-static void read_log(const rundir_t *rundir, char text[LOG_TAIL_BYTES + 1])
+/* The end of the log. */
+static void read_log(int log, char text[LOG_TAIL_BYTES + 1])
 {
-    char path[RUNDIR_PATH_BYTES + 32];
-    size_t bytes;
-    FILE *file;
+    off_t end = lseek(log, 0, SEEK_END);
+    ssize_t bytes =
+        pread(log, text, LOG_TAIL_BYTES, end > LOG_TAIL_BYTES ? end - LOG_TAIL_BYTES : 0);
 
-    text[0] = '\0';
-    rundir_file(rundir, "log", path);
-    file = fopen(path, "r");
-    if (!file)
-        return;
-    if (fseek(file, -LOG_TAIL_BYTES, SEEK_END) != 0)
-        rewind(file);
-    bytes = fread(text, 1, LOG_TAIL_BYTES, file);
-    text[bytes] = '\0';
-    fclose(file);
+    text[bytes > 0 ? bytes : 0] = '\0';
 }
 
 /* An actor that ended itself, or crashed, before all were ready once: no second life would do better. */
@@ -194,31 +183,33 @@ static bool says_failure(const char *log)
     return false;
 }
 
-/* Prints the lines of the log that say what went wrong. */
+/* Prints the lines of the log that say what went wrong; all if none does, since a library that ends
+ * the process knows nothing of our levels. */
 static void print_errors(const char *log)
 {
-    const char *line = log;
+    bool all = !strstr(log, " error ");
 
-    while (line && *line) {
+    for (const char *line = log; *line;) {
         size_t length = strcspn(line, "\n");
 
-        if (memmem(line, length, " error ", 7))
+        if (all || memmem(line, length, " error ", 7))
             fprintf(stderr, "  %.*s\n", (int)length, line);
-        line = line[length] ? line + length + 1 : NULL;
+        line += length + (line[length] != '\0');
     }
 }
 
 typedef enum { STARTED, STOPPED, FAILED } start_t;
 
 static start_t wait_until_ready(const rundir_t *rundir, const topology_t *topology,
-                                pid_t supervisor)
+                                pid_t supervisor, int log)
 {
-    char log[LOG_TAIL_BYTES + 1];
+    char said[LOG_TAIL_BYTES + 1];
     bool terminal = isatty(STDERR_FILENO);
     uint32_t told = UINT32_MAX;
 
     while (!stop_wanted) {
         uint32_t running = count_running(rundir, topology);
+        bool ended;
 
         if (running != told && terminal)
             fprintf(stderr, "\r%u of %u actors run, weights load ...", running,
@@ -229,11 +220,12 @@ static start_t wait_until_ready(const rundir_t *rundir, const topology_t *topolo
                 fprintf(stderr, "\r\033[K");
             return STARTED;
         }
-        read_log(rundir, log);
-        if (waitpid(supervisor, NULL, WNOHANG) != 0 || says_failure(log)) {
+        ended = waitpid(supervisor, NULL, WNOHANG) != 0;
+        read_log(log, said); /* its last words too */
+        if (ended || says_failure(said)) {
             fprintf(stderr, "%slockstep up: %s did not come up:\n", terminal ? "\n" : "",
                     rundir->name);
-            print_errors(log);
+            print_errors(said);
             return FAILED;
         }
         pause_ms(POLL_MS);
@@ -258,9 +250,10 @@ static void stop(rundir_t *rundir, pid_t supervisor)
     rundir_remove(rundir);
 }
 
-static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor, bool detach)
+static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor, int log,
+                 bool detach)
 {
-    start_t start = wait_until_ready(rundir, topology, supervisor);
+    start_t start = wait_until_ready(rundir, topology, supervisor, log);
     int code = EXIT_OK;
 
     if (start != STARTED) {
@@ -324,9 +317,10 @@ static status_t resolve_paths(deployment_t *deployment)
 
 static int start(const options_t *options, deployment_t *deployment)
 {
+    char path[RUNDIR_PATH_BYTES + 32];
     rundir_t rundir;
     pid_t supervisor;
-    int code;
+    int code, log;
 
     if (resolve_paths(deployment) != STATUS_OK) {
         fprintf(stderr, "lockstep up: %s\n", trail_text());
@@ -348,17 +342,20 @@ static int start(const options_t *options, deployment_t *deployment)
     signal(SIGTERM, on_stop);
     signal(SIGHUP, on_stop);
     fflush(NULL);
-    supervisor = fork();
+    rundir_file(&rundir, "log", path);
+    log =
+        open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600); /* to be read when it is gone */
+    supervisor = log < 0 ? -1 : fork();
     if (supervisor == 0)
-        be_supervisor(&rundir, deployment, options->detach);
+        be_supervisor(&rundir, deployment, log, options->detach);
     close(rundir.lock); /* the supervisor holds it */
     rundir.lock = -1;
     if (supervisor < 0) {
-        perror("lockstep up: fork");
+        perror("lockstep up");
         rundir_remove(&rundir);
         return EXIT_NO_START;
     }
-    code = watch(&rundir, &deployment->topology, supervisor, options->detach);
+    code = watch(&rundir, &deployment->topology, supervisor, log, options->detach);
     fflush(stdout);
     return code;
 }

@@ -69,6 +69,18 @@ class Lifecycle(unittest.TestCase):
             self.assertEqual(ask(two.url), "4 * 2 = 8.")
             one.up()
 
+    def test_what_cannot_come_up_says_why(self):
+        deployment = Deployment("topology/examples/8-devices.yaml")
+        self.addCleanup(deployment.remove)
+        run = subprocess.run(
+            ["bash", "-c", 'ulimit -n 40; exec "$@"', "-", LOCKSTEP, "up", deployment.topology,
+             "--name", deployment.name, "--port", "0"], env=deployment.environment(), text=True,
+            check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=120)
+        self.assertEqual(run.returncode, EXIT_NO_START, run.stdout)
+        self.assertRegex(run.stdout, r"did not come up:\n.*Too many open files")
+        await_true(lambda: not deployment.processes(), "a child outlives its parent")
+
     def test_every_actor_is_shown_and_lives(self):
         with Deployment(TOPOLOGY) as deployment:
             rows = deployment.ps()
