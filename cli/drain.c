@@ -47,7 +47,8 @@ static int ask(const rundir_t *rundir, const topology_t *topology, const char *p
     root = json_loads(answer, 0, NULL);
     fprintf(stderr, "lockstep %s: %s\n", path + 1,
             status == 0
-                ? "no gateway answers"
+                ? "no answer: a gateway passes it on to the supervisor of the group, which a "
+                  "deployment --in-process does not have; see lockstep ps"
                 : json_string_value(json_object_get(json_object_get(root, "error"), "message")));
     json_decref(root);
     return EXIT_FAILED;
