@@ -127,7 +127,7 @@ class Faults(unittest.TestCase):
             return waits and leader and blocks == [stopped] and (waits[0], leader[0])
 
         def stop_in_a_step(deployment, pid):
-            """All answers may be on their way to decode just now; then there is no step, and again."""
+            """Again, if no step ran just then: all may wait for decode to pull."""
             os.kill(pid, signal.SIGSTOP)
             found = next(filter(None, (hang(deployment) for _ in range(5))), None)
             if not found:
