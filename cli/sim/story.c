@@ -120,10 +120,10 @@ static void draw_bounds(story_t *story, random_t *random)
     if (random_below(random, 8) == 0)
         story->streams = 1 + (uint32_t)random_below(random, STREAMS_DRAWN);
     if (random_below(random, 2) == 0)
-        story->chunk_tokens = PAGE_TOKENS << random_below(random, 3);
+        story->chunk_tokens = (uint32_t)PAGE_TOKENS << random_below(random, 3);
     if (random_below(random, 2) == 0)
         story->border_every = 1 + (uint32_t)random_below(random, BORDERS_DRAWN);
-    story->tick_us = TICK_US << random_below(random, 2);
+    story->tick_us = (uint64_t)TICK_US << random_below(random, 2);
     story->drain_ms = (uint32_t)draw_long(random, DRAIN_MS);
     if (random_at(story->seed, 3) % 4 == 0)
         story->credit = 1 + (uint32_t)(random_at(story->seed, 4) % CREDIT_DRAWN);
