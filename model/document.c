@@ -177,7 +177,7 @@ uint32_t document_character(const document_t *document, size_t *at)
             return 0x10000 + ((units[0] - 0xd800) << 10) + (units[1] - 0xdc00);
         }
     }
-    return units[0] >= 0xd800 && units[0] < 0xe000 ? 0xfffd : units[0];
+    return units[0] >= 0xd800 && units[0] < 0xe000 ? UTF8_REPLACEMENT_CODE : units[0];
 }
 
 static int compare_texts(const document_t *d, uint32_t left, uint32_t right)

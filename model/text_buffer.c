@@ -68,8 +68,7 @@ void text_put_escaped_text(text_buffer_t *buffer, const char *bytes, size_t leng
 {
     for (size_t at = 0; at < length;) {
         utf8_step_t step = utf8_step(bytes + at, length - at);
-        ASSERT(step.kind == UTF8_WHOLE);
-        text_put_escaped(buffer, step.code);
+        text_put_escaped(buffer, step.kind == UTF8_WHOLE ? step.code : UTF8_REPLACEMENT_CODE);
         at += step.bytes;
     }
 }

@@ -27,7 +27,7 @@ void text_put_text(text_buffer_t *buffer, const char *text);
 /* A character as it stands inside a JSON string, escaped as Python's json.dumps with ensure_ascii
  * off. */
 void text_put_escaped(text_buffer_t *buffer, uint32_t code);
-/* The same for each character of valid UTF-8. */
+/* The same for each character of UTF-8; what is none, as where a text was cut, becomes U+FFFD. */
 void text_put_escaped_text(text_buffer_t *buffer, const char *bytes, size_t length);
 
 #endif

@@ -23,9 +23,9 @@ typedef struct {
     uint32_t code;  /* only for UTF8_WHOLE */
 } utf8_step_t;
 
-enum { UTF8_BYTES_MAX = 4 };
+enum { UTF8_BYTES_MAX = 4, UTF8_REPLACEMENT_CODE = 0xfffd };
 
-/* U+FFFD as bytes. */
+/* The same as bytes. */
 #define UTF8_REPLACEMENT "\xef\xbf\xbd"
 
 /* Looks at the first character of `text`; length > 0. */

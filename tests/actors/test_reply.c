@@ -175,6 +175,32 @@ static void test_wrong_parameters_are_named(void **state)
     }
 }
 
+/* What a client wrote may stand in it, such as a path, and be cut in the middle of a character. */
+static void test_an_error_is_json_whatever_it_quotes(void **state)
+{
+    static const char *const texts[] = {"\xff", "\xc3(", "\xed\xa0\x80", "quote \" and \x01",
+                                        "\xe2\x82"};
+    char longest[400];
+
+    (void)state;
+    for (size_t i = 0; i <= COUNT_OF(texts); i++) {
+        const char *text = i < COUNT_OF(texts) ? texts[i] : longest;
+        openai_error_t error;
+        text_buffer_t out;
+        json_t *root;
+
+        for (size_t n = 0; n + 3 < sizeof(longest); n += 3)
+            memcpy(longest + n, "\xe2\x82\xac", 4);
+        text_buffer_init(&out, 4096);
+        openai_error_set(&error, 404, "", "there is no %s", text);
+        reply_put_error(&out, &error);
+        root = json_loadb(out.bytes, out.used, 0, NULL);
+        assert_non_null(root);
+        json_decref(root);
+        text_buffer_fini(&out);
+    }
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -450,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_parameters_are_read),
         cmocka_unit_test(test_the_least_of_three_timeouts_counts),
         cmocka_unit_test(test_wrong_parameters_are_named),
+        cmocka_unit_test(test_an_error_is_json_whatever_it_quotes),
         cmocka_unit_test(test_whole_answer_has_reasoning_content_and_calls),
         cmocka_unit_test(test_stream_says_the_same_as_the_whole),
         cmocka_unit_test(test_stop_string_cuts_even_across_tokens),

@@ -282,7 +282,8 @@ class Service(unittest.TestCase):
 
     def test_a_path_has_its_method(self):
         for path, method, status in (("/v1/completions", "GET", 405), ("/metrics", "POST", 405),
-                                     ("/v1/models", "DELETE", 405), ("/v2/models", "GET", 404)):
+                                     ("/v1/models", "DELETE", 405), ("/v2/models", "GET", 404),
+                                     ("/%ff", "GET", 404), ("/" + "%e2%82%ac" * 99, "POST", 404)):
             request = urllib.request.Request(deployment.url + path, method=method)
             with self.assertRaises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(request, timeout=60)
