@@ -35,9 +35,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from deployment import Deployment, shared_memory  # noqa: E402
 
 PROMPTS, PROMPT_TOKENS = 16, 40
-# So that faults come in the middle of one. The symbolic device is quicker than this client, so much
-# of an answer waits in sockets, and silences measure nothing.
-ANSWER_TOKENS = {"cpu": 150, "symbolic": 2000}
+ANSWER_TOKENS = 150  # so that faults come in the middle of one
+DEVICES = {"cpu": "cpu", "symbolic": "symbolic:20"}  # 20 ms a step, as on real hardware
 PATIENCE_S = 90  # for one answer, and for everybody's next token
 BLINK_S, PAUSE_S, RETRY_S = 2, 12, 0.2
 SETTLE_S = 0.5  # between two faults, so that answers are under way
@@ -47,10 +46,10 @@ ERROR = re.compile(rb'"error": ?\{.*')
 FINISH = re.compile(rb'"finish_reason": ?"(\w+)"')
 
 
-def body_of(number, answer_tokens):
+def body_of(number):
     chance = random.Random(number)
     prompt = [chance.randrange(5, 400) for _ in range(PROMPT_TOKENS)]
-    return json.dumps({"model": "tiny", "prompt": prompt, "max_tokens": answer_tokens,
+    return json.dumps({"model": "tiny", "prompt": prompt, "max_tokens": ANSWER_TOKENS,
                        "ignore_eos": True, "temperature": 0, "stream": True}).encode()
 
 
@@ -72,7 +71,7 @@ class Session:
         self.socket.settimeout(PATIENCE_S)
         try:
             self.socket.connect(self.crowd.address)
-            body = body_of(self.number, self.crowd.answer_tokens)
+            body = body_of(self.number)
             self.socket.sendall(b"POST /v1/completions HTTP/1.0\r\nHost: x\r\n"
                                 b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
                                 % len(body) + body)
@@ -128,8 +127,7 @@ class Session:
 class Crowd:
     """All sessions, in one thread."""
 
-    def __init__(self, url, answer_tokens):
-        self.answer_tokens = answer_tokens
+    def __init__(self, url):
         split = urlsplit(url)
         self.address = (split.hostname, split.port)
         self.selector = selectors.DefaultSelector()
@@ -342,14 +340,13 @@ def main():
     parser.add_argument("--stops", type=int, help="rounds of stop, which take long; as --rounds")
     parser.add_argument("--sessions", type=int, default=64)
     parser.add_argument("--only", help="these kinds of fault, with commas")
-    parser.add_argument("--device", choices=("cpu", "symbolic"), default="cpu")
+    parser.add_argument("--device", choices=DEVICES, default="cpu")
     a = parser.parse_args()
-    if a.device == "symbolic":
-        os.environ["LOCKSTEP_DEVICE"] = "symbolic"
+    os.environ["LOCKSTEP_DEVICE"] = DEVICES[a.device]
     chance = random.Random(1)
     with Deployment(os.path.join(ROOT, "topology/examples/8-devices.yaml")) as deployment:
         names = [row["name"] for row in deployment.ps() if row["name"] != "supervisor/0"]
-        crowd = Crowd(deployment.url, ANSWER_TOKENS[a.device])
+        crowd = Crowd(deployment.url)
         before = remains(deployment)
         faults = Faults(deployment, crowd, names)
         crowd.start(a.sessions)

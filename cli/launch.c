@@ -50,12 +50,19 @@ typedef struct {
     ev_signal interrupt;
 } launch_t;
 
-/* A deployment without arithmetic, for benchmarks of everything else and for looking at the protocol. */
-static bool is_symbolic(void)
+/* LOCKSTEP_DEVICE=symbolic: a deployment without arithmetic, for benchmarks of everything else and for
+ * looking at the protocol; symbolic:20 has steps that take 20 ms. */
+static bool is_symbolic(uint32_t *step_ms)
 {
     const char *device = getenv("LOCKSTEP_DEVICE");
 
-    return device && strcmp(device, "symbolic") == 0;
+    *step_ms = 0;
+    if (!device || strncmp(device, "symbolic", strlen("symbolic")) != 0)
+        return false;
+    device += strlen("symbolic");
+    if (*device == ':')
+        *step_ms = (uint32_t)strtoul(device + 1, NULL, 10);
+    return *device == ':' || *device == '\0';
 }
 
 /* ---- what each kind needs -------------------------------------------------------------------- */
@@ -120,6 +127,7 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
     const topology_group_t *group =
         topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
     device_config_t *config = &self->rank.config;
+    uint32_t step_ms;
 
     *config = (device_config_t){
         .rank = self->actor->rank,
@@ -131,12 +139,13 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
     };
     self->rank.shm_prefix = self->rundir->shm_prefix;
     pool_name(self->rundir->shm_prefix, self->actor->id, incarnation, config->pool.name);
-    if (is_symbolic()) {
+    if (is_symbolic(&step_ms)) {
         self->symbolic = (symbolic_setup_t){
             .weights = 7,
             .vocabulary = self->deployment->config.vocabulary,
             .end_token = self->deployment->config.eos_tokens[0],
             .answer_tokens = SYMBOLIC_ANSWER_TOKENS,
+            .step_ms = step_ms,
         };
         self->rank.ops = &symbolic_ops;
         self->rank.setup = &self->symbolic;

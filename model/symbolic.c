@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/random.h"
@@ -634,6 +635,19 @@ static status_t run_item(symbolic_t *self, const device_item_t *item)
     return FAIL(STATUS_INVALID, "item kind %d", (int)item->kind);
 }
 
+static void take_time(const symbolic_t *self, const device_step_t *step)
+{
+    const uint32_t ms = self->setup.step_ms;
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+    for (uint32_t i = 0; ms != 0 && i < step->item_count; i++) {
+        if (step->items[i].kind == DEVICE_RUN) {
+            (void)nanosleep(&time, NULL);
+            return;
+        }
+    }
+}
+
 static status_t symbolic_step(device_t *device, const device_step_t *step, device_result_t *result)
 {
     symbolic_t *self = (symbolic_t *)device;
@@ -643,6 +657,7 @@ static status_t symbolic_step(device_t *device, const device_step_t *step, devic
     if (step->epoch != self->epoch)
         return FAIL(STATUS_STALE, "step of epoch %llx, device is in %llx",
                     (unsigned long long)step->epoch, (unsigned long long)self->epoch);
+    take_time(self, step);
     for (uint32_t i = 0; i < step->item_count; i++) {
         if (__atomic_load_n(&self->broken, __ATOMIC_ACQUIRE) > step->epoch)
             return FAIL(STATUS_BROKEN, "epoch %llx is broken", (unsigned long long)step->epoch);

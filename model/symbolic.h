@@ -34,6 +34,7 @@ typedef struct {
     uint32_t vocabulary;     /* tokens 0 .. vocabulary - 1 */
     uint32_t end_token;      /* drawn with chance 1 / answer_tokens at each position */
     uint32_t answer_tokens;  /* mean length of an answer; 0: it never ends by itself */
+    uint32_t step_ms;        /* how long a step with tokens takes; it sleeps, as one waits for a GPU */
 } symbolic_setup_t;
 
 extern const device_ops_t symbolic_ops;

@@ -20,6 +20,7 @@ ALLOWED = {  # what the code may use of the world, and why
     "memcpy memmove memset memcmp strlen strnlen strcspn strspn": "from bytes to bytes",
     "fmaf sqrtf sqrt nearbyint __popcountdi2": "from numbers to numbers, rounded in one way",
     "snprintf vsnprintf": "the text of a failure or of a line",
+    "nanosleep": "a symbolic step takes its time; nothing comes back",
     "__tls_get_addr __stack_chk_fail": "added by the compiler",
 }
 CUT = {  # functions of ours at which the walk ends, and why
