@@ -1,4 +1,4 @@
-/* actor.c - `lockstep actor DIRECTORY ID INCARNATION`: what a supervisor starts. Not for people. */
+/* actor.c - `lockstep actor DIRECTORY ID INCARNATION BEFORE`: what a supervisor starts. Not for people. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,25 +10,28 @@ int command_actor(int argc, char **argv)
     rundir_t rundir;
     deployment_t *deployment;
     const char *name;
-    unsigned long actor, incarnation;
+    unsigned long actor, incarnation, before;
     int code;
 
-    if (argc != 4)
+    if (argc != 5)
         return command_usage("actor");
     name = strrchr(argv[1], '/');
     actor = strtoul(argv[2], NULL, 10);
     incarnation = strtoul(argv[3], NULL, 10);
+    before = strtoul(argv[4], NULL, 10);
     if (!name || rundir_name(name + 1, &rundir) != STATUS_OK ||
         rundir_deployment_read(&rundir, &deployment) != STATUS_OK) {
         fprintf(stderr, "lockstep actor: %s\n", trail_text());
         return EXIT_BAD_FILE;
     }
-    if (actor >= deployment->topology.actor_count || incarnation == 0 || incarnation > UINT32_MAX) {
+    if (actor >= deployment->topology.actor_count || incarnation == 0 || incarnation > UINT32_MAX ||
+        before > RUNTIME_CAUSE_MAX) {
         fprintf(stderr, "lockstep actor: there is no actor %s\n", argv[2]);
         free(deployment);
         return EXIT_USAGE;
     }
-    code = launch_actor(&rundir, deployment, (actor_id_t)actor, (incarnation_t)incarnation);
+    code = launch_actor(&rundir, deployment, (actor_id_t)actor, (incarnation_t)incarnation,
+                        (uint8_t)before);
     free(deployment);
     return code;
 }

@@ -34,7 +34,7 @@ enum {
       "[NAME | --url URL] [--sessions N] [--requests N] [--prompt-tokens N] [--max-tokens N] "     \
       "[--seed N] [--json]",                                                                       \
       "load a deployment, or any OpenAI-compatible server, and measure it")                        \
-    C(actor, "DIRECTORY ID INCARNATION", "one actor of a deployment; a supervisor calls this")     \
+    C(actor, "DIRECTORY ID INCARNATION BEFORE", "one actor of a deployment; a supervisor calls this") \
     C(run,                                                                                         \
       "MODEL PROMPT [--tokens N] [--raw] [--trace FILE] [--cache FORM] [--tp N] [--chunk N] "      \
       "[--threads N]",                                                                             \

@@ -343,7 +343,7 @@ static void raise_descriptors(void)
 }
 
 int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
-                 incarnation_t incarnation)
+                 incarnation_t incarnation, uint8_t before)
 {
     process_config_t config;
     launch_t *self = prepare(rundir, deployment, actor, incarnation, &config);
@@ -352,6 +352,7 @@ int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_i
 
     if (!self)
         return EXIT_FAILED;
+    config.before = before;
     config.family = self->actor->kind == TOPOLOGY_SUPERVISOR ? getpid() : getppid();
     raise_descriptors();
     log_open(STDERR_FILENO, self->actor->name);

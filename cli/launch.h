@@ -6,9 +6,10 @@
 #include "cli/rundir.h"
 #include "runtime/message.h"
 
-/* Runs the actor to its end; the log goes to standard error. Returns an exit code. */
+/* Runs the actor to its end; `before`: how the life before this one ended (exit_cause_t). The log goes
+ * to standard error. Returns an exit code. */
 int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,
-                 incarnation_t incarnation);
+                 incarnation_t incarnation, uint8_t before);
 
 /* Runs all actors but the supervisor as threads of this process, until SIGINT or SIGTERM, or until
  * one of them ends: nothing here is isolated or comes back. The log goes to standard error. */

@@ -68,12 +68,15 @@ const message_table_t message_table = {.rows = rows, .count = COUNT_OF(rows)};
 _Static_assert(COUNT_OF(rows) == MESSAGE_COUNT, "MESSAGE_COUNT is one above the last id");
 _Static_assert(COUNT_OF(rows) <= MESSAGES_MAX, "limits.h has room for every message");
 
-/* The runtime itself makes and reads these three; its own structs are these. */
+/* The runtime itself makes and reads the first three; its own structs are these. REAPED it reads as EXITED. */
 #define SAME(mine, theirs, field)                                                                  \
     _Static_assert(offsetof(mine, field) == offsetof(theirs, field), #mine " is " #theirs)
 _Static_assert((int)MESSAGE_joined == (int)RUNTIME_JOINED, "the runtime knows this id");
 _Static_assert((int)MESSAGE_exited == (int)RUNTIME_EXITED, "the runtime knows this id");
 _Static_assert((int)MESSAGE_tick == (int)RUNTIME_TICK, "the runtime knows this id");
+_Static_assert((int)MESSAGE_reaped == (int)RUNTIME_REAPED, "the runtime knows this id");
+_Static_assert((int)EXIT_KILLED_OUTSIDE == (int)RUNTIME_CAUSE_UNKNOWN, "charged to nobody");
+_Static_assert((int)EXIT_KILLED_BY_US == (int)RUNTIME_CAUSE_MAX, "the last one");
 _Static_assert(sizeof(message_joined_t) == sizeof(runtime_joined_t), "joined");
 _Static_assert(sizeof(message_exited_t) == sizeof(runtime_exited_t), "exited");
 _Static_assert(sizeof(message_tick_t) == sizeof(runtime_tick_t), "tick");

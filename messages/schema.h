@@ -182,7 +182,12 @@
 
 #define SPAWN_FIELDS(F, R, I, r)                                                                                       \
     F(r, actor, actor, ALL, "what to start")                                                                           \
-    F(r, u32, incarnation, 0, "its life")
+    F(r, u32, incarnation, 0, "its life")                                                                              \
+    F(r, u8, before, 0, "exit_cause_t: how the life before it ended")
+
+#define GIVEN_UP_FIELDS(F, R, I, r)                                                                                    \
+    F(r, actor, actor, ALL, "who has no next life")                                                                    \
+    F(r, u32, incarnation, 0, "its last one")
 
 #define DEGRADED_FIELDS(F, R, I, r) F(r, actor, actor, ALL, "who stays down")
 
@@ -575,7 +580,7 @@
     X(watch, WATCH_FIELDS) X(mailboxes, MAILBOXES_FIELDS) X(figures, MAILBOXES_FIELDS)                                 \
     X(fence_copies, COPIES_FENCED_FIELDS) X(drain, DRAIN_FIELDS) X(drain_answer, DRAIN_ANSWER_FIELDS)                  \
     X(draining, DRAINING_FIELDS) X(client_close, EMPTY_FIELDS) X(incident, INCIDENT_FIELDS) X(keep, KEEP_FIELDS)       \
-    X(client_poisoned, CLIENT_POISONED_FIELDS) X(given_up, SPAWN_FIELDS)              \
+    X(client_poisoned, CLIENT_POISONED_FIELDS) X(given_up, GIVEN_UP_FIELDS)           \
     X(degraded, DEGRADED_FIELDS)
 
 /* Ids that meant something once: X(id). */

@@ -52,7 +52,7 @@ static uint8_t *put_header(uint8_t *at, const frame_header_t *header, uint32_t f
 
 size_t frame_write_hello(uint8_t *frame, const frame_header_t *header, const frame_hello_t *hello)
 {
-    uint8_t *at = put_header(frame, header, 10);
+    uint8_t *at = put_header(frame, header, 11);
 
     at = put_uint(at, hello->asks);
     at = put_uint(at, hello->digests.topology);
@@ -64,6 +64,7 @@ size_t frame_write_hello(uint8_t *frame, const frame_header_t *header, const fra
     at = put_uint(at, hello->credit_bytes);
     at = put_text(at, hello->name);
     at = put_text(at, hello->endpoint);
+    at = put_uint(at, hello->before);
     return (size_t)(at - frame);
 }
 
@@ -172,7 +173,7 @@ status_t frame_read_header(cursor_t *cursor, frame_header_t *header)
 
 status_t frame_read_hello(cursor_t *cursor, frame_hello_t *hello)
 {
-    uint64_t asks = 0;
+    uint64_t asks = 0, before = RUNTIME_CAUSE_UNKNOWN;
 
     TRY(cursor_uint(cursor, 1, &asks));
     TRY(read_u64(cursor, &hello->digests.topology));
@@ -184,7 +185,11 @@ status_t frame_read_hello(cursor_t *cursor, frame_hello_t *hello)
     TRY(read_u64(cursor, &hello->credit_bytes));
     TRY(read_text(cursor, ACTOR_NAME_BYTES_MAX, &hello->name));
     TRY(read_text(cursor, ENDPOINT_BYTES_MAX - 1, &hello->endpoint));
+    if (cursor->at < cursor->size)
+        TRY(read_u64(cursor, &before));
     hello->asks = asks != 0;
+    hello->before =
+        (uint8_t)(before <= RUNTIME_CAUSE_MAX ? before : (uint64_t)RUNTIME_CAUSE_UNKNOWN);
     return STATUS_OK;
 }
 

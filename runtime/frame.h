@@ -37,6 +37,8 @@ typedef struct {
     uint64_t credit_bytes;
     text_view_t name;
     text_view_t endpoint; /* where to answer; empty: the receiver knows */
+    uint8_t before; /* how the sender's life before this one ended; a reader takes it as unknown
+                       if it is left out, or makes no sense */
 } frame_hello_t;
 
 typedef struct {

@@ -136,9 +136,12 @@ typedef struct {
     uint32_t count;
 } message_table_t;
 
-/* What the runtime itself says to an actor, and must know when a supervisor says it: rows 0, 1 and
- * 2 of every table. */
-enum { RUNTIME_JOINED = 0, RUNTIME_EXITED = 1, RUNTIME_TICK = 2 };
+/* What the runtime itself says to an actor, and must know when a supervisor or its process port says
+ * it: these rows of every table. */
+enum { RUNTIME_JOINED = 0, RUNTIME_EXITED = 1, RUNTIME_TICK = 2, RUNTIME_REAPED = 7 };
+
+/* How a life ended. Where nobody knows, nobody may be charged for it: as if by a signal from outside. */
+enum { RUNTIME_CAUSE_UNKNOWN = 3, RUNTIME_CAUSE_MAX = 4 };
 
 typedef struct {
     actor_id_t actor;

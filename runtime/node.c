@@ -119,19 +119,6 @@ static bool put_mail(node_t *node, const mail_t *mail, const uint8_t *body)
     return true;
 }
 
-void node_post(node_t *node, actor_id_t port, uint16_t id, const uint8_t *body, size_t size)
-{
-    const mail_t mail = {
-        .arrived_us = look_at_clock(node), .size = (uint32_t)size, .from = port, .id = id};
-
-    ASSERT(port >= PORT_FIRST && port != ACTOR_NONE);
-    ASSERT(id < node->config.table->count);
-    ASSERT(size <= MESSAGE_BYTES_MAX);
-    if (!put_mail(node, &mail, body)) /* a port is bounded by what it was asked for */
-        node->failed =
-            FAIL(STATUS_NO_MEMORY, "the mailbox is full of %u messages", node->mailbox.count);
-}
-
 /* JOINED, EXITED and TICK are encoded like everything else, so that traces show them alike. */
 static void post_runtime(node_t *node, uint16_t id, const void *body)
 {
@@ -176,26 +163,26 @@ static void on_joined(void *context, actor_id_t peer, incarnation_t incarnation)
     post_runtime(node, RUNTIME_JOINED, &joined);
 }
 
-/* Nobody here knows why it ended, so nobody may be charged for it: as if by a signal from outside. */
-static void post_exited(node_t *node, actor_id_t peer, incarnation_t incarnation)
+static void post_exited(node_t *node, actor_id_t peer, incarnation_t incarnation, uint8_t cause)
 {
-    const runtime_exited_t exited = {.actor = peer, .incarnation = incarnation, .cause = 3};
+    const runtime_exited_t exited = {.actor = peer, .incarnation = incarnation, .cause = cause};
 
     post_runtime(node, RUNTIME_EXITED, &exited);
 }
 
-static void on_exited(void *context, actor_id_t peer, incarnation_t incarnation)
+static void on_exited(void *context, actor_id_t peer, incarnation_t incarnation, uint8_t cause)
 {
     node_t *node = context;
 
-    LOG(DEBUG, "STREAM-LATER-LIFE peer=%s ended=%u", roster_name(node->config.roster, peer),
-        incarnation);
-    post_exited(node, peer, incarnation);
+    LOG(DEBUG, "STREAM-LATER-LIFE peer=%s ended=%u cause=%u",
+        roster_name(node->config.roster, peer), incarnation, cause);
+    post_exited(node, peer, incarnation, cause);
 }
 
-/* A supervisor says that a process was reaped. True if the actor must not hear of it in these
- * words: it never heard that it joined, or has heard already that it ended, or knew an earlier life
- * only, and hears of the end of that one instead. */
+/* A supervisor says that a process was reaped, or its process port tells it so in a body that begins
+ * alike. True if the actor must not hear of it in these words: it never heard that it joined, or has
+ * heard already that it ended, or knew an earlier life only, and hears of the end of that one
+ * instead. */
 static bool close_exited(node_t *node, const uint8_t *body, size_t size)
 {
     const message_row_t *row = &node->config.table->rows[RUNTIME_EXITED];
@@ -217,7 +204,7 @@ static bool close_exited(node_t *node, const uint8_t *body, size_t size)
         return true;
     if (known == exited->incarnation)
         return false;
-    post_exited(node, exited->actor, known);
+    post_exited(node, exited->actor, known, RUNTIME_CAUSE_UNKNOWN);
     return true;
 }
 
@@ -247,7 +234,7 @@ static void drop_observer(node_t *node, peer_t *peer)
     stream_t *stream = &peer->stream;
 
     if (stream->state == STREAM_UP)
-        post_exited(node, stream->birth.peer, stream->peer_incarnation);
+        post_exited(node, stream->birth.peer, stream->peer_incarnation, RUNTIME_CAUSE_UNKNOWN);
     stream_fini(stream);
     memset(stream, 0, sizeof(*stream));
     stream->birth.peer = ACTOR_NONE;
@@ -260,6 +247,7 @@ static stream_birth_t birth_for(const node_t *node, actor_id_t peer)
                             .incarnation = node->birth.incarnation,
                             .peer = peer,
                             .digests = node->config.digests,
+                            .before = node->config.before,
                             .credit_messages = node->config.credit_messages,
                             .name = roster_name(node->config.roster, node->birth.id),
                             .endpoint = node->config.endpoint ? node->config.endpoint : ""};
@@ -390,6 +378,21 @@ void node_connected(node_t *node, actor_id_t id)
     mark(node, peer);
 }
 
+void node_post(node_t *node, actor_id_t port, uint16_t id, const uint8_t *body, size_t size)
+{
+    const mail_t mail = {
+        .arrived_us = look_at_clock(node), .size = (uint32_t)size, .from = port, .id = id};
+
+    ASSERT(port >= PORT_FIRST && port != ACTOR_NONE);
+    ASSERT(id < node->config.table->count);
+    ASSERT(size <= MESSAGE_BYTES_MAX);
+    if (port == PORT_PROCESS && id == RUNTIME_REAPED)
+        (void)close_exited(node, body, size);
+    if (!put_mail(node, &mail, body)) /* a port is bounded by what it was asked for */
+        node->failed =
+            FAIL(STATUS_NO_MEMORY, "the mailbox is full of %u messages", node->mailbox.count);
+}
+
 /* ---- out ---- */
 
 /* A stream can be up with a life whose JOINED still waits in the mailbox. What the actor sends
@@ -397,29 +400,6 @@ void node_connected(node_t *node, actor_id_t id)
 static bool has_met(const peer_t *peer)
 {
     return peer->stream.state == STREAM_UP && peer->met == peer->stream.peer_incarnation;
-}
-
-/* A supervisor says that it reaped a process: its own stream to that life is over too. */
-static void close_reaped(node_t *node, const uint8_t *body, size_t size)
-{
-    const message_row_t *row = &node->config.table->rows[RUNTIME_EXITED];
-    const runtime_exited_t *exited;
-    const void *decoded = NULL;
-    uint8_t memory[RUNTIME_BODY_BYTES_MAX];
-    arena_t arena;
-    peer_t *peer;
-    status_t status;
-
-    arena_init(&arena, memory, sizeof(memory));
-    status = codec_decode(row, body, size, &arena, &decoded);
-    ASSERT(status == STATUS_OK);
-    exited = decoded;
-    peer = find(node, exited->actor);
-    if (!peer || peer->stream.dead_incarnation >= exited->incarnation)
-        return;
-    (void)stream_exited(&peer->stream, exited->incarnation);
-    peer->met = 0;
-    mark(node, peer);
 }
 
 static void put(void *context, actor_id_t to, const message_row_t *row, const uint8_t *body,
@@ -439,8 +419,6 @@ static void put(void *context, actor_id_t to, const message_row_t *row, const ui
         ASSERT(roster_kind(node->config.roster, to) == ACTOR_OBSERVER);
         return;
     }
-    if (row->id == RUNTIME_EXITED)
-        close_reaped(node, body, size);
     if (!has_met(peer)) {
         peer->stream.counters.dropped_down++;
         drop(node, DROP_down, 1);

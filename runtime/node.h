@@ -9,8 +9,9 @@
  *
  * The first message of a life is a TICK, so an actor never acts without knowing the time. Later, TICK
  * goes into the mailbox when it falls due, behind what is there, in front of what comes
- * later; a second one never waits behind it, and each is worth at most two periods. EXITED
- * closes the stream when it comes in, so nothing of that life stands behind it in the mailbox.
+ * later; a second one never waits behind it, and each is worth at most two periods. EXITED, and
+ * REAPED at a supervisor, closes the stream when it comes in, so nothing of that life stands behind
+ * it in the mailbox.
  */
 #ifndef RUNTIME_NODE_H
 #define RUNTIME_NODE_H
@@ -55,6 +56,7 @@ typedef struct {
     const message_table_t *table;
     const roster_t *roster;
     stream_digests_t digests;
+    uint8_t before;       /* put into HELLO: how the life before this one ended; 0 if none was */
     const char *endpoint; /* put into HELLO for peers that do not know it; "" or NULL: none */
     node_driver_t driver;
     uint64_t tick_us;               /* period of TICK, for its worth */

@@ -361,6 +361,7 @@ static status_t open_node(process_t *process)
     const char *name = roster_name(config->roster, config->birth.id);
     node_config_t node = {.type = config->type,
                           .birth = &config->birth,
+                          .before = config->before,
                           .table = config->table,
                           .roster = config->roster,
                           .digests = config->digests,

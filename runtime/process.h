@@ -39,6 +39,7 @@ enum { PROCESS_PORTS_MAX = 4 };
 typedef struct {
     const actor_type_t *type;
     actor_birth_t birth;
+    uint8_t before; /* how the life before this one ended (node.h) */
     const message_table_t *table;
     const roster_t *roster;
     const endpoints_t *endpoints;

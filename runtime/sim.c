@@ -37,6 +37,7 @@ typedef struct {
     actor_id_t other;          /* sender, port or peer */
     uint16_t id;               /* POST: message */
     incarnation_t incarnation; /* of the life it is for; START: of the new one */
+    uint8_t before;            /* START: how the last one ended */
     uint32_t epoch;            /* FRAME: of the link */
     uint64_t us;               /* CUT; STALL: 1 or 0 */
     uint8_t *bytes;            /* owned */
@@ -294,7 +295,7 @@ static void connect(sim_t *sim, actor_id_t a, actor_id_t b, uint64_t delay_us)
     push(sim, (event_t){.at = sim->now + delay_us, .kind = EVENT_CONNECT, .actor = a, .other = b});
 }
 
-static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
+static void start(sim_t *sim, place_t *place, incarnation_t incarnation, uint8_t before)
 {
     const actor_birth_t birth = {.id = place->id,
                                  .incarnation = incarnation,
@@ -303,6 +304,7 @@ static void start(sim_t *sim, place_t *place, incarnation_t incarnation)
                                  .setup_bytes = place->fixed.setup_bytes};
     const node_config_t config = {.type = place->fixed.type,
                                   .birth = &birth,
+                                  .before = before,
                                   .table = sim->config.table,
                                   .roster = sim->config.roster,
                                   .digests = place->fixed.digests,
@@ -516,7 +518,7 @@ static void perform(sim_t *sim, event_t *event)
         event->timer(event->context, sim);
         break;
     case EVENT_START:
-        start(sim, place, event->incarnation);
+        start(sim, place, event->incarnation, event->before);
         break;
     case EVENT_KILL:
         end(sim, place, STATUS_OK);
@@ -643,9 +645,10 @@ static void call(sim_t *sim, event_t event)
         perform(sim, &event);
 }
 
-void sim_start(sim_t *sim, actor_id_t id, incarnation_t incarnation)
+void sim_start(sim_t *sim, actor_id_t id, incarnation_t incarnation, uint8_t before)
 {
-    call(sim, (event_t){.kind = EVENT_START, .actor = id, .incarnation = incarnation});
+    call(sim,
+         (event_t){.kind = EVENT_START, .actor = id, .incarnation = incarnation, .before = before});
 }
 
 void sim_kill(sim_t *sim, actor_id_t id)

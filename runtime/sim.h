@@ -88,8 +88,9 @@ void sim_watch_set(sim_t *sim, const sim_watch_t *watch);
 
 /* ---- processes ---- */
 
-/* A new life; `incarnation` is above every earlier one, and the actor is not alive (ASSERT). */
-void sim_start(sim_t *sim, actor_id_t id, incarnation_t incarnation);
+/* A new life; `incarnation` is above every earlier one, and the actor is not alive (ASSERT).
+ * `before`: how the last one ended (node.h). */
+void sim_start(sim_t *sim, actor_id_t id, incarnation_t incarnation, uint8_t before);
 /* The process is gone at once, with all that was not sent. Who must know (a supervisor's process
  * port) is told by the world. Nothing if it is not alive. */
 void sim_kill(sim_t *sim, actor_id_t id);

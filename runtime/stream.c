@@ -164,7 +164,8 @@ static void flush_hello(stream_t *stream, uint64_t now_us, uint8_t *frame, strea
                            .digests = birth->digests,
                            .received = stream->received,
                            .credit_messages = birth->credit_messages,
-                           .credit_bytes = STREAM_CREDIT_BYTES};
+                           .credit_bytes = STREAM_CREDIT_BYTES,
+                           .before = birth->before};
 
     hello.name = (text_view_t){birth->name, (uint32_t)strlen(birth->name)};
     hello.endpoint = (text_view_t){birth->endpoint, (uint32_t)strlen(birth->endpoint)};
@@ -369,9 +370,10 @@ static bool is_welcome(stream_t *stream, const frame_header_t *header, const fra
     return false;
 }
 
-/* A peer that is up speaks as a later life: its supervisor's EXITED, which knows why it ended,
- * gets a while. */
-static bool believe_later_life(stream_t *stream, uint64_t now_us, const stream_events_t *events)
+/* A peer that is up speaks as a later life: its supervisor's EXITED gets a while. The next life knows
+ * as well why the one before it ended; one behind that does not. */
+static bool believe_later_life(stream_t *stream, incarnation_t life, uint8_t before,
+                               uint64_t now_us, const stream_events_t *events)
 {
     incarnation_t ended = stream->peer_incarnation;
 
@@ -381,7 +383,8 @@ static bool believe_later_life(stream_t *stream, uint64_t now_us, const stream_e
         return false;
     stream->dead_incarnation = ended;
     forget(stream);
-    events->exited(events->context, stream->birth.peer, ended);
+    events->exited(events->context, stream->birth.peer, ended,
+                   life == ended + 1 ? before : RUNTIME_CAUSE_UNKNOWN);
     return true;
 }
 
@@ -397,7 +400,8 @@ static void receive_hello(stream_t *stream, const frame_header_t *header,
     if (!is_welcome(stream, header, hello))
         return;
     if (header->from_incarnation > stream->peer_incarnation) {
-        if (stream->state == STREAM_UP && !believe_later_life(stream, now_us, events))
+        if (stream->state == STREAM_UP &&
+            !believe_later_life(stream, header->from_incarnation, hello->before, now_us, events))
             return;
         forget(stream);
         stream->peer_incarnation = header->from_incarnation;

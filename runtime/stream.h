@@ -59,6 +59,7 @@ typedef struct {
     actor_id_t peer;
     bool observer; /* the peer is one: it has less room than an actor */
     stream_digests_t digests;
+    uint8_t before;           /* how the life before this one ended, for peers that knew it */
     uint32_t credit_messages; /* granted to the peer; 0: STREAM_CREDIT_MESSAGES */
     const char *name;         /* of self, for the peer's log; borrowed */
     const char *endpoint;     /* where the peer shall answer; "" if it knows; borrowed */
@@ -113,7 +114,7 @@ typedef struct {
 typedef struct {
     void *context;
     void (*joined)(void *context, actor_id_t peer, incarnation_t incarnation);
-    void (*exited)(void *context, actor_id_t peer, incarnation_t incarnation);
+    void (*exited)(void *context, actor_id_t peer, incarnation_t incarnation, uint8_t cause);
     /* False: no room; the stream takes it as lost and the peer will send it again. */
     bool (*message)(void *context, actor_id_t peer, incarnation_t incarnation, uint64_t seq,
                     uint16_t id, const uint8_t *body, size_t size);

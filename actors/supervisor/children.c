@@ -146,14 +146,14 @@ static void on_child_exit(struct ev_loop *loop, ev_io *watcher, int events)
 
 /* ---- the beginning --------------------------------------------------------------------------- */
 
-static _Noreturn void become(const children_setup_t *setup, actor_id_t actor,
-                             incarnation_t incarnation, pid_t parent)
+static _Noreturn void become(const children_setup_t *setup, const message_spawn_t *m, pid_t parent)
 {
-    char id[16], life[16];
+    char id[16], life[16], before[16];
     sigset_t none;
 
-    snprintf(id, sizeof(id), "%u", actor);
-    snprintf(life, sizeof(life), "%u", incarnation);
+    snprintf(id, sizeof(id), "%u", m->actor);
+    snprintf(life, sizeof(life), "%u", m->incarnation);
+    snprintf(before, sizeof(before), "%u", m->before);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     setpgid(0,
@@ -161,7 +161,7 @@ static _Noreturn void become(const children_setup_t *setup, actor_id_t actor,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* it died before the line above */
-    execl(setup->executable, "lockstep", "actor", setup->directory, id, life, (char *)NULL);
+    execl(setup->executable, "lockstep", "actor", setup->directory, id, life, before, (char *)NULL);
     _exit(127);
 }
 
@@ -176,7 +176,7 @@ static void spawn(children_t *self, const message_spawn_t *m)
     child->incarnation = m->incarnation;
     pid = fork();
     if (pid == 0)
-        become(self->setup, m->actor, m->incarnation, parent);
+        become(self->setup, m, parent);
     child->descriptor = pid > 0 ? pidfd_open(pid, 0) : -1;
     if (child->descriptor < 0) {
         LOG(ERROR, "CHILD-NO-START actor=%s %s", roster_name(self->setup->roster, m->actor),

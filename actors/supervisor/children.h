@@ -1,6 +1,6 @@
 /* children.h - the supervisor's process port: starts, signals, reaps and watches real processes.
  *
- * A child is this program again: EXE actor DIRECTORY ID INCARNATION. The kernel ends it if its
+ * A child is this program again: EXE actor DIRECTORY ID INCARNATION BEFORE. The kernel ends it if its
  * supervisor dies, so nothing outlives a killed run. Reaping is by pidfd, so a pid that came again
  * is never mistaken for a child.
  */

@@ -10,7 +10,8 @@
  *
  * V1  a child has at most one process: SPAWN goes out in DOWN or WAITING only, REAPED leaves
  *     RUNNING.
- * V2  EXITED{n} goes to everybody before SPAWN{n + 1}, and to who joins later when it joins.
+ * V2  EXITED{n} goes to everybody before SPAWN{n + 1}, and to who joins later when it joins; who is
+ *     cut off from us hears of the same cause from life n + 1, which is born with it.
  * V3  a KILL that names another incarnation than the running one is counted and does nothing.
  *     Gateways hear in the same way of who is DEGRADED, whether they have met it or not.
  * V4  a group's leader in each of its lives knows whether it drains: DRAINING goes out when an
@@ -72,7 +73,7 @@ static bool is_child(const supervisor_t *self, actor_id_t actor)
 static void spawn(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
 {
     child_t *child = &self->children[actor];
-    message_spawn_t spawn = {actor, ++child->incarnation};
+    message_spawn_t spawn = {actor, ++child->incarnation, child->cause};
 
     ASSERT(child->state == CHILD_DOWN || child->state == CHILD_WAITING);
     child->state = CHILD_RUNNING;

@@ -40,9 +40,7 @@ static void on_joined(oracle_t *oracle, actor_id_t actor, const message_joined_t
 {
     incarnation_t *met = &oracle->met[actor * oracle->actor_count + m->actor];
 
-    /* A supervisor may hear JOINED behind REAPED, if nobody was there to be told of the end. */
-    if (*met != 0 &&
-        (ledger_kind(oracle, actor) != ACTOR_SUPERVISOR || ledger_lives(oracle, m->actor, *met)))
+    if (*met != 0)
         world_violate(oracle->world, "life: %s hears JOINED of %s, life %u, within life %u",
                       ledger_name(oracle, actor), ledger_name(oracle, m->actor), m->incarnation,
                       *met);

@@ -287,8 +287,7 @@ static void judge_actor(const oracle_t *oracle, actor_id_t actor, const void *se
     }
 }
 
-/* Its supervisor has given it up, and it may stay down. */
-static bool is_degraded(const oracle_t *oracle, actor_id_t actor)
+bool oracle_is_degraded(const oracle_t *oracle, actor_id_t actor)
 {
     const topology_actor_t *supervisor =
         topology_actor(oracle->topology, TOPOLOGY_SUPERVISOR, oracle->topology->actors[actor].host);
@@ -296,6 +295,28 @@ static bool is_degraded(const oracle_t *oracle, actor_id_t actor)
     incarnation_t incarnation;
 
     return dispatch && supervisor_child(dispatch->self, actor, &incarnation) == CHILD_DEGRADED;
+}
+
+/* A group is no better than any of its ranks. */
+static bool is_left(const oracle_t *oracle, actor_id_t actor)
+{
+    const topology_actor_t *actors = oracle->topology->actors;
+
+    for (uint32_t i = 0; i < oracle->actor_count; i++)
+        if ((i == actor || actors[i].leader == actor) && oracle_is_degraded(oracle, (actor_id_t)i))
+            return false;
+    return true;
+}
+
+bool oracle_is_hopeless(const oracle_t *oracle)
+{
+    uint32_t kinds_left = 0;
+
+    for (uint32_t i = 0; i < oracle->actor_count; i++)
+        if (is_left(oracle, (actor_id_t)i))
+            kinds_left |= BIT(oracle->topology->actors[i].kind);
+    return (~kinds_left & (BIT(TOPOLOGY_SCHEDULER) | BIT(TOPOLOGY_PREFILL) | BIT(TOPOLOGY_DECODE) |
+                           BIT(TOPOLOGY_TRANSFER))) != 0;
 }
 
 void oracle_everything_is_free(oracle_t *oracle)
@@ -308,7 +329,7 @@ void oracle_everything_is_free(oracle_t *oracle)
 
         if (dispatch)
             judge_actor(oracle, (actor_id_t)i, dispatch->self);
-        else if (!is_degraded(oracle, (actor_id_t)i))
+        else if (!oracle_is_degraded(oracle, (actor_id_t)i))
             world_violate(oracle->world, "liveness: %s is not alive at the end",
                           ledger_name(oracle, (actor_id_t)i));
     }

@@ -44,6 +44,10 @@ void oracle_step_runs(oracle_t *oracle, actor_id_t rank, const message_step_t *s
 void oracle_unit_moved(oracle_t *oracle, actor_id_t rank, actor_id_t source,
                        const record_pull_item_t *item);
 
+/* Its supervisor has given it up, and it may stay down. */
+bool oracle_is_degraded(const oracle_t *oracle, actor_id_t actor);
+/* Nobody is left of a kind that every request needs, so that each may end without an answer. */
+bool oracle_is_hopeless(const oracle_t *oracle);
 /* Nothing happens any more: every request forgotten, every lease back, every attempt closed. */
 void oracle_everything_is_free(oracle_t *oracle);
 

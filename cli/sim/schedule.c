@@ -152,12 +152,7 @@ uint64_t play_refused(const play_t *play, actor_id_t actor, uint16_t message)
 
 bool play_is_degraded(const play_t *play, actor_id_t actor)
 {
-    actor_id_t supervisor =
-        play_actor(play, TOPOLOGY_SUPERVISOR, play->topology.actors[actor].host);
-    incarnation_t incarnation;
-
-    return supervisor_child(dispatch_of(play, supervisor)->self, actor, &incarnation) ==
-           CHILD_DEGRADED;
+    return oracle_is_degraded(world_oracle(play->world), actor);
 }
 
 const gateway_counts_t *play_gateway(const play_t *play)

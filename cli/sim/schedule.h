@@ -12,6 +12,7 @@
 #include "actors/gateway/gateway.h"
 #include "actors/prefill/prefill.h"
 #include "actors/supervisor/supervisor.h"
+#include "cli/sim/oracle.h"
 #include "cli/sim/world.h"
 #include "messages/message.h"
 
@@ -40,6 +41,8 @@
       "its leader has it killed, and goes on with its next life")                                  \
     S(old_epoch_is_in_flight, "tp2",                                                               \
       "results of the old epoch are nothing to the new one; pages are refused by generation")      \
+    S(gateway_is_reaped_with_a_word_under_way, "default",                                          \
+      "what it asked is nothing to its supervisor, though nobody was there to be told of its end") \
     S(gateway_dies, "default", "its attempts end everywhere, and their memory is free")            \
     S(scheduler_restarts_under_load, "default", "running streams do not notice")                   \
     S(late_end_of_an_earlier_attempt, "default",                                                   \
@@ -59,6 +62,8 @@
       "who loses its pages comes back as old as it was; the oldest always advances")               \
     S(poisoned_prompt, "8-devices",                                                                \
       "charged twice while alone, then ended as poisoned; the 63 others are answered")             \
+    S(poisoned_prompt_and_no_supervisor, "two-decodes",                                            \
+      "its leader hears of each death from the next life only, which knows why: as poisoned")      \
     S(prompt_crashes_its_leader, "default",                                                        \
       "two crashes are chance, two more while apart end it as poisoned; the others are answered")  \
     S(killed_while_alone, "default", "a death by a signal from outside charges nobody")            \
@@ -70,6 +75,8 @@
       "joining is the same as starting: the first transfer comes after its pair was tested")       \
     S(restarts_end_in_degraded, "two-decodes",                                                     \
       "what dies again and again stays down, and is said to; the others go on")                    \
+    S(all_decode_groups_end_degraded, "two-decodes",                                               \
+      "whoever waits, streams or comes is told that none is left; nothing of them stays")          \
     S(pages_wait_for_a_paused_copy, "default",                                                     \
       "P1 P3 P14: aborted in mid copy; nobody gets the pages of either side before it is over")    \
     S(prefill_leader_dies_with_5_in_transfer, "default",                                           \

@@ -175,6 +175,30 @@ void play_old_epoch_is_in_flight(play_t *play)
     GO(play_to_ends(play));
 }
 
+/* Its DRAIN comes behind its end, to a supervisor that has met nobody else. */
+void play_gateway_is_reaped_with_a_word_under_way(play_t *play)
+{
+    actor_id_t supervisor = play_actor(play, TOPOLOGY_SUPERVISOR, 0);
+    const stream_t *said;
+
+    play_ask(play, 2 * (uint64_t)PLAY_SECOND_US, 300, 10);
+    play_begin(play);
+    GO(play_for(play, PLAY_READY_US));
+    world_drain(play->world, decode(play), PLAY_SECOND_US);
+    GO(play_to(play, gateway(play), MESSAGE_drain));
+    said = sim_stream(world_sim(play->world), gateway(play), supervisor);
+    while (said->out_sent + 1 < said->out_next)
+        GO(world_step(play->world));
+    for (uint32_t i = 0; i < play->topology.actor_count; i++)
+        if (i != gateway(play))
+            world_kill(play->world, (actor_id_t)i);
+    world_kill(play->world, gateway(play));
+    GO(play_to(play, supervisor, MESSAGE_reaped));
+    GO(play_for(play, PLAY_SECOND_US / 100));
+    EXPECT(play, sim_stream(world_sim(play->world), supervisor, gateway(play))->counters.stale > 0);
+    GO(play_to_ends(play));
+}
+
 void play_gateway_dies(play_t *play)
 {
     begin_one(play, 700, 40);

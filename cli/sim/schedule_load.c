@@ -119,6 +119,24 @@ void play_poisoned_prompt(play_t *play)
     EXPECT(play, play_prefill(play)->reforms >= 1 + GATEWAY_CHARGES_MAX);
 }
 
+/* Cut off from its ranks' supervisor for longer than all of it takes. */
+void play_poisoned_prompt_and_no_supervisor(play_t *play)
+{
+    enum { REQUESTS = 8, POISONED = 3 };
+
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        play_ask(play, PLAY_READY_US, 300, 20);
+    play->config.poisoned = POISONED + 1;
+    play_begin(play);
+    GO(play_for(play, PLAY_READY_US - 1));
+    world_cut(play->world, play_actor(play, TOPOLOGY_SUPERVISOR, 0), prefill(play),
+              30 * (uint64_t)PLAY_SECOND_US);
+    GO(play_to_ends(play));
+    EXPECT(play, sim_now_us(world_sim(play->world)) < 30 * (uint64_t)PLAY_SECOND_US);
+    EXPECT_EQUAL(play, world_client(play->world, POISONED)->end_reason, END_POISONED);
+    EXPECT(play, play_prefill(play)->reforms >= 1 + GATEWAY_CHARGES_MAX);
+}
+
 /* It dies in the handler of that SUBMIT, so that no rank ever sees a token of it. */
 void play_prompt_crashes_its_leader(play_t *play)
 {
@@ -277,6 +295,27 @@ void play_decode_joins_late(play_t *play)
     EXPECT(play, sim_now_us(world_sim(play->world)) > 2 * PLAY_SECOND_US);
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 0);
+}
+
+/* The first one streams from the first group when both begin to die; the second waits; the third comes
+ * when all is lost. */
+void play_all_decode_groups_end_degraded(play_t *play)
+{
+    enum { REQUESTS = 3 };
+
+    play_ask(play, PLAY_READY_US, 500, 1000);
+    play_ask(play, PLAY_READY_US + PLAY_SECOND_US, 500, 10);
+    play_ask(play, 40 * (uint64_t)PLAY_SECOND_US, 500, 10);
+    play_begin(play);
+    GO(play_to(play, gateway(play), MESSAGE_tokens));
+    while (!world_all_ended(play->world)) {
+        GO(world_step(play->world));
+        for (uint16_t i = 0; i < 2; i++)
+            world_crash(play->world, play_rank(play, TOPOLOGY_DECODE, i, 0));
+    }
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        EXPECT_EQUAL(play, world_client(play->world, i)->end_reason, END_UNAVAILABLE);
+    EXPECT(play, world_client(play->world, 0)->received > 0);
 }
 
 /* More often than its supervisor allows in its window. */

@@ -143,7 +143,7 @@ static void on_spawned(void *context, sim_t *sim)
     job_t *job = context;
 
     if (!sim_is_alive(sim, job->actor))
-        sim_start(sim, job->actor, job->incarnation);
+        sim_start(sim, job->actor, job->incarnation, job->cause);
     job_return(job);
 }
 
@@ -172,8 +172,9 @@ static void on_process_port(world_t *world, uint16_t id, const void *body)
     if (id == MESSAGE_spawn) {
         const message_spawn_t *m = body;
 
-        process_after(world, world->late_us[m->actor], SPAWN_US_MAX, on_spawned,
-                      (job_t){.actor = m->actor, .incarnation = m->incarnation});
+        process_after(
+            world, world->late_us[m->actor], SPAWN_US_MAX, on_spawned,
+            (job_t){.actor = m->actor, .incarnation = m->incarnation, .cause = m->before});
         world->late_us[m->actor] = 0;
     } else if (id == MESSAGE_signal) {
         const message_signal_t *m = body;
@@ -307,15 +308,18 @@ static void client_ended(world_t *world, world_client_t *client, uint8_t reason)
 static void on_client_comes(void *context, sim_t *sim)
 {
     job_t *job = context;
-    world_client_t *client = &job->world->clients[job->client];
+    world_t *world = job->world;
+    world_client_t *client = &world->clients[job->client];
 
-    client_send(job->world, client);
-    if (!client->sent && !job->world->going_down) { /* connection refused: it comes again */
+    client_send(world, client);
+    /* Connection refused: it comes again, if somebody may be there then. */
+    if (!client->sent && !world->going_down &&
+        !oracle_is_degraded(world->oracle, gateway_of(world, client))) {
         sim_after(sim, RETRY_US, on_client_comes, job);
         return;
     }
     if (!client->sent)
-        client_ended(job->world, client, END_UNAVAILABLE);
+        client_ended(world, client, END_UNAVAILABLE);
     job_return(job);
 }
 
@@ -387,6 +391,8 @@ static void on_client_end(world_t *world, world_client_t *client, const message_
 {
     if (client->ended) {
         world_violate(world, "client: %llu got a second end", (unsigned long long)client->id);
+    } else if (m->reason == END_UNAVAILABLE && oracle_is_hopeless(world->oracle)) {
+        client_ended(world, client, m->reason); /* nobody would answer it if it came again */
     } else if (m->reason == END_OVERLOADED || m->reason == END_UNAVAILABLE) {
         if (client->received && !world->going_down)
             world_violate(world, "client: %llu was admitted, then told it is too much",
@@ -632,7 +638,7 @@ static void add_actors(world_t *world)
     }
     for (uint32_t i = 0; i < topology->actor_count; i++)
         if (topology->actors[i].kind == TOPOLOGY_SUPERVISOR)
-            sim_start(world->sim, (actor_id_t)i, 1);
+            sim_start(world->sim, (actor_id_t)i, 1, EXIT_CLEAN);
 }
 
 void world_keep_memory(void)

@@ -78,6 +78,7 @@ static void test_dead_child_is_announced_before_its_next_life(void **state)
     assert_true(capture_next(scene->capture, &push));
     assert_int_equal(push.id, MESSAGE_spawn);
     assert_int_equal(((const message_spawn_t *)push.body)->incarnation, 2);
+    assert_int_equal(((const message_spawn_t *)push.body)->before, EXIT_CRASHED);
     scene_expect_nothing(scene);
 }
 

@@ -71,7 +71,7 @@ static sim_t *run_toys(const journal_place_t *place, uint64_t us)
     sim_add_actor(sim, TOY_TRANSFER, &(sim_actor_t){.type = &toy_transfer});
     sim_add_actor(sim, TOY_SUPERVISOR, &(sim_actor_t){.type = &toy_supervisor});
     for (actor_id_t id = 0; id < TOY_COUNT; id++)
-        sim_start(sim, id, 1);
+        sim_start(sim, id, 1, EXIT_CLEAN);
     sim_run_until(sim, us);
     return sim;
 }

@@ -34,7 +34,7 @@ static sim_t *set_up(uint64_t seed)
     sim_add_actor(sim, TRANSFER, &(sim_actor_t){.type = &toy_transfer});
     sim_add_actor(sim, SUPERVISOR, &(sim_actor_t){.type = &toy_supervisor});
     for (actor_id_t id = 0; id < 3; id++)
-        sim_start(sim, id, lives[id] = 1);
+        sim_start(sim, id, lives[id] = 1, EXIT_CLEAN);
     return sim;
 }
 
@@ -102,7 +102,7 @@ static uint64_t run_with_faults(uint64_t seed)
         default:
             die(sim, id, random_below(chance, 2) == 0);
             sim_run_until(sim, sim_now_us(sim) + random_below(chance, 50000));
-            sim_start(sim, id, ++lives[id]);
+            sim_start(sim, id, ++lives[id], EXIT_CRASHED);
         }
     }
     if (!sim_run_while(sim, all_answered, NULL, sim_now_us(sim) + 20 * 1000 * 1000)) {
@@ -131,19 +131,39 @@ static void test_a_seed_is_one_run(void **state)
     assert_int_not_equal(run_with_faults(78), first);
 }
 
-/* Its own stream too, or it could tell the next life nothing for a while. */
+/* Or it could tell the next life nothing for a while; though nobody is left to be told of the last. */
 static void test_a_supervisor_that_reaped_knows_the_next_life_at_once(void **state)
 {
     sim_t *sim = set_up(5);
 
     (void)state;
     sim_run_until(sim, 1000 * 1000);
+    die(sim, TRANSFER, true);
     die(sim, DECODE, true);
     sim_run_until(sim, 1010 * 1000);
-    sim_start(sim, DECODE, ++lives[DECODE]);
+    sim_start(sim, DECODE, ++lives[DECODE], EXIT_CRASHED);
     sim_run_until(sim, 1100 * 1000);
     assert_int_equal(sim_stream(sim, SUPERVISOR, DECODE)->state, STREAM_UP);
     assert_int_equal(sim_stream(sim, SUPERVISOR, DECODE)->peer_incarnation, 2);
+    sim_close(sim);
+}
+
+/* But not how the one before that did, of which nobody told. */
+static void test_a_next_life_knows_how_the_last_one_ended(void **state)
+{
+    const uint8_t expected[] = {EXIT_CRASHED, RUNTIME_CAUSE_UNKNOWN};
+    sim_t *sim = set_up(6);
+
+    (void)state;
+    for (uint32_t unseen = 0; unseen < 2; unseen++) {
+        sim_run_until(sim, sim_now_us(sim) + 1000 * 1000);
+        die(sim, TRANSFER, false);
+        lives[TRANSFER] += unseen;
+        sim_start(sim, TRANSFER, ++lives[TRANSFER], EXIT_CRASHED);
+        sim_run_until(sim, sim_now_us(sim) + 2000 * 1000);
+        assert_int_equal(toy(sim, DECODE)->exits, unseen + 1);
+        assert_int_equal(toy(sim, DECODE)->cause, expected[unseen]);
+    }
     sim_close(sim);
 }
 
@@ -217,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_faults_delay_but_lose_nothing),
         cmocka_unit_test(test_a_seed_is_one_run),
         cmocka_unit_test(test_a_supervisor_that_reaped_knows_the_next_life_at_once),
+        cmocka_unit_test(test_a_next_life_knows_how_the_last_one_ended),
         cmocka_unit_test(test_a_pause_is_no_silence_of_peers),
         cmocka_unit_test(test_tick_keeps_its_place_among_messages),
         cmocka_unit_test(test_the_first_message_of_a_life_tells_the_time),

@@ -116,13 +116,19 @@ static void on_joined(void *context, actor_id_t peer, incarnation_t incarnation)
     side->joins++;
 }
 
-static void on_exited(void *context, actor_id_t peer, incarnation_t incarnation)
+static uint8_t before(incarnation_t life)
+{
+    return (uint8_t)(life % (RUNTIME_CAUSE_MAX + 1));
+}
+
+static void on_exited(void *context, actor_id_t peer, incarnation_t incarnation, uint8_t cause)
 {
     side_t *side = context;
 
     (void)peer;
     assert_true(side->joined);
     assert_int_equal(incarnation, side->peer_life);
+    assert_true(cause == before(incarnation + 1) || cause == RUNTIME_CAUSE_UNKNOWN);
     side->joined = false;
 }
 
@@ -166,13 +172,15 @@ static void begin_life(int which)
     side_t *side = &sides[which];
     const stream_birth_t birth = {.table = &message_table,
                                   .self = (actor_id_t)which,
-                                  .incarnation = ++side->life,
+                                  .incarnation = side->life + 1,
                                   .peer = (actor_id_t)!which,
+                                  .before = before(side->life + 1),
                                   .name = which ? "transfer/0" : "decode/0",
                                   .endpoint = ""};
 
     stream_fini(&side->stream);
     stream_init(&side->stream, &birth, now);
+    side->life++;
     side->peer = &sides[!which];
     side->wire = &wires[which];
     side->joined = false;

@@ -34,6 +34,7 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     self->is_up = false;
     self->asked = 0;
     self->exits++;
+    self->cause = m->cause;
     return STATUS_OK;
 }
 
@@ -138,7 +139,7 @@ const actor_type_t toy_transfer = {
     .table = {state_names, 2, transfer_rules, COUNT_OF(transfer_rules), NULL, 0},
 };
 
-/* The supervisor does one thing only: REAPED becomes EXITED for everybody. */
+/* The supervisor does one thing only: REAPED becomes EXITED for everybody who is there. */
 
 static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
@@ -146,8 +147,9 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
     message_exited_t exited = {.actor = m->actor, .incarnation = m->incarnation, .cause = m->cause};
 
     (void)arg;
-    outbox_push(outbox, TOY_DECODE, MESSAGE_exited, &exited);
-    outbox_push(outbox, TOY_TRANSFER, MESSAGE_exited, &exited);
+    for (actor_id_t id = 0; id < TOY_SUPERVISOR; id++)
+        if (outbox_is_up(outbox, id))
+            outbox_push(outbox, id, MESSAGE_exited, &exited);
     return STATUS_OK;
 }
 

@@ -29,6 +29,7 @@ typedef struct {
     uint32_t ticks;
     uint32_t joins;
     uint32_t exits;
+    uint8_t cause;           /* of the last of them */
     uint64_t opens;          /* transfer: OPENs taken */
     const uint32_t *ask_max; /* decode: attempts it may ask for by now */
 } toy_t;
