@@ -347,17 +347,13 @@ uint32_t prefix_evict_borders(prefix_t *prefix, pool_t *pool, uint32_t wanted)
 {
     uint32_t freed = 0;
 
-    for (int ends = 0; ends <= 1; ends++) {
-        for (uint32_t page = prefix->bordered.oldest, newer; page != UNITS_NONE && freed < wanted;
-             page = newer) {
-            const prefix_node_t *node = node_at(prefix, page);
-
-            newer = node->bordered.newer;
-            if ((node->children == 0) != (ends == 1) || border_in_use(pool, node))
-                continue;
-            drop_border(prefix, pool, page);
-            freed++;
-        }
+    for (uint32_t page = prefix->bordered.oldest, newer; page != UNITS_NONE && freed < wanted;
+         page = newer) {
+        newer = node_at(prefix, page)->bordered.newer;
+        if (border_in_use(pool, node_at(prefix, page)))
+            continue;
+        drop_border(prefix, pool, page);
+        freed++;
     }
     return freed;
 }

@@ -96,7 +96,8 @@ MUST_USE status_t prefix_border_drop(prefix_t *prefix, pool_t *pool, page_t page
 
 /* Frees up to `wanted` pages that nobody uses, and their borders, oldest first; returns the number. */
 uint32_t prefix_evict_pages(prefix_t *prefix, pool_t *pool, uint32_t wanted);
-/* Frees up to `wanted` borders that nobody uses: first those inside chains, then those at ends. */
+/* Frees up to `wanted` borders that nobody uses, least recently used first, wherever they are: what many
+ * chains go on from is found inside of them, and is the last to lose. */
 uint32_t prefix_evict_borders(prefix_t *prefix, pool_t *pool, uint32_t wanted);
 
 bool prefix_has(const prefix_t *prefix, page_t page);

@@ -50,8 +50,7 @@ static void take_new(oracle_t *oracle, const ledger_group_t *group, ledger_attem
                       ledger_name(oracle, group->leader), unit_kind_name(kind), number,
                       ledger_title(attempt), ledger_title(&oracle->attempts[unit->owner]));
     if (generation <= unit->generation)
-        world_violate(oracle->world,
-                      "page: %s leases %s %u at generation %llx, which is over",
+        world_violate(oracle->world, "page: %s leases %s %u at generation %llx, which is over",
                       ledger_name(oracle, group->leader), unit_kind_name(kind), number,
                       (unsigned long long)generation);
     *unit = (ledger_unit_t){
@@ -112,11 +111,26 @@ void ledger_page_take_slot(oracle_t *oracle, ledger_group_t *group, ledger_attem
     opening->slot = slot;
 }
 
+static const pool_t *pool_of(const oracle_t *oracle, const ledger_group_t *group)
+{
+    const dispatch_t *dispatch = sim_dispatch(oracle->sim, group->leader);
+
+    if (!dispatch)
+        return NULL;
+    return group->place == AT_PREFILL ? prefill_pool(dispatch->self) : decode_pool(dispatch->self);
+}
+
+/* Its border is of its own prefix, and stays so: the leader holds it, and nobody is given its place. */
 void ledger_page_load(oracle_t *oracle, ledger_group_t *group, ledger_attempt_t *attempt,
                       const record_step_item_t *item)
 {
     const ledger_unit_t *unit = unit_at(oracle, group, UNIT_BORDER, item->border);
+    const pool_item_t *held =
+        pool_item(pool_of(oracle, group), unit_border(border_at(item->border)));
 
+    if (held->state != POOL_CACHED || held->references == 0)
+        world_violate(oracle->world, "page: %s loads border %u for %s, and does not hold it",
+                      ledger_name(oracle, group->leader), item->border, ledger_title(attempt));
     if (unit->tokens != item->position || item->position == 0 ||
         item->position >= attempt->prompt_tokens ||
         unit->prefix != attempt->prefixes[item->position / PAGE_TOKENS - 1])
@@ -207,15 +221,6 @@ void ledger_page_release(oracle_t *oracle, ledger_opening_t *opening)
 }
 
 /* ---- the leader's own account ---------------------------------------------------------------- */
-
-static const pool_t *pool_of(const oracle_t *oracle, const ledger_group_t *group)
-{
-    const dispatch_t *dispatch = sim_dispatch(oracle->sim, group->leader);
-
-    if (!dispatch)
-        return NULL;
-    return group->place == AT_PREFILL ? prefill_pool(dispatch->self) : decode_pool(dispatch->self);
-}
 
 static bool is_taken_back(const ledger_unit_t *unit, const pool_item_t *item)
 {

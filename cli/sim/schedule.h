@@ -56,6 +56,8 @@
       "the last token is computed, so one page is used; no shared page is written")                \
     S(two_miss_the_same_prefix_at_once, "default",                                                 \
       "both compute into pages of their own, and a third finds one of them")                       \
+    S(hot_prefix_under_pressure, "default",                                                        \
+      "4 places for borders and 40 prompts of one beginning: all but the first one find it")       \
     S(two_prompts_of_more_than_half_the_pool, "default",                                           \
       "all or nothing: one runs, the other holds no page")                                         \
     S(retractions_in_turn, "default",                                                              \

@@ -45,6 +45,21 @@ void play_two_miss_the_same_prefix_at_once(play_t *play)
     EXPECT_EQUAL(play, play_prefill(play)->cached_tokens, 512);
 }
 
+/* Each one's end takes a place too, and nobody asks for it again. */
+void play_hot_prefix_under_pressure(play_t *play)
+{
+    enum { PROMPTS = 40 };
+
+    play->topology.prefills[0].borders = 4;
+    play->topology.prefills[0].chunk_tokens = PAGE_TOKENS;
+    play->topology.border_every = 2;
+    for (uint32_t i = 0; i < PROMPTS; i++)
+        play_ask(play, PLAY_READY_US + i * PLAY_SECOND_US / 5, 1100, 2)->shared_tokens = 600;
+    play_begin(play);
+    GO(play_to_ends(play));
+    EXPECT_EQUAL(play, play_prefill(play)->cached_tokens, (PROMPTS - 1) * 2 * PAGE_TOKENS);
+}
+
 void play_two_prompts_of_more_than_half_the_pool(play_t *play)
 {
     uint32_t most = 0;

@@ -245,16 +245,16 @@ static void test_least_recently_used_branch_goes_first(void **state)
     assert_true(prefix_has(world->prefix, pages[1]));
 }
 
-static void test_interior_borders_go_before_ends(void **state)
+static void test_least_recently_used_border_goes_first(void **state)
 {
     world_t *world = *state;
     page_t pages[DEPTH_MAX];
     border_t second;
 
     insert(world, 0, 3, pages);
-    border(world, pages[2]); /* the end, and the oldest */
+    border(world, pages[1]); /* the oldest */
     border(world, pages[0]);
-    border(world, pages[1]);
+    border(world, pages[2]);
     assert_int_equal(pool_lease_border(world->pool, OWNER, &second), STATUS_OK);
     assert_int_equal(prefix_border_add(world->prefix, world->pool, OWNER, pages[1], second),
                      STATUS_BUSY);
@@ -265,6 +265,34 @@ static void test_interior_borders_go_before_ends(void **state)
     assert_int_equal(prefix_border_drop(world->prefix, world->pool, pages[0]), STATUS_NOT_FOUND);
     assert_int_equal(prefix_evict_borders(world->prefix, world->pool, 9), 1);
     assert_int_equal(match(world, 3 * PAGE_TOKENS + 1), 0);
+}
+
+/* Each request goes on from the shared page, and leaves a page and a border that nobody asks for. */
+static void test_hot_shared_prefix_survives_pressure(void **state)
+{
+    enum { REQUESTS = 5 * PAGES };
+    world_t *world = *state;
+    page_t pages[DEPTH_MAX];
+
+    insert(world, 0, 1, pages);
+    border(world, pages[0]);
+    prefix_release(world->prefix, world->pool, pages, 1);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        prefix_match_t taken;
+
+        world->tokens[PAGE_TOKENS] = (uint32_t)COUNT_OF(world->tokens) + i;
+        taken = prefix_acquire(world->prefix, world->pool, world->tokens, 2 * PAGE_TOKENS + 1, SALT,
+                               pages, DEPTH_MAX);
+        assert_int_equal(taken.page_count, 1);
+        pool_unshare(world->pool, unit_border(taken.border));
+        if (pool_count(world->pool, UNIT_HISTORY, POOL_FREE) == 0)
+            assert_int_equal(prefix_evict_pages(world->prefix, world->pool, 1), 1);
+        insert(world, 1, 2, pages);
+        if (pool_count(world->pool, UNIT_BORDER, POOL_FREE) == 0)
+            assert_int_equal(prefix_evict_borders(world->prefix, world->pool, 1), 1);
+        border(world, pages[1]);
+        prefix_release(world->prefix, world->pool, pages, 2);
+    }
 }
 
 static void test_border_being_restored_from_stays(void **state)
@@ -367,7 +395,8 @@ int main(void)
         WITH_WORLD(test_page_without_its_parents_history_is_refused),
         WITH_WORLD(test_only_unused_leaves_are_evicted_oldest_first),
         WITH_WORLD(test_least_recently_used_branch_goes_first),
-        WITH_WORLD(test_interior_borders_go_before_ends),
+        WITH_WORLD(test_least_recently_used_border_goes_first),
+        WITH_WORLD(test_hot_shared_prefix_survives_pressure),
         WITH_WORLD(test_border_being_restored_from_stays),
         WITH_WORLD(test_page_that_nobody_holds_has_no_new_children),
         WITH_WORLD(test_keys_travel_in_place_of_tokens),
