@@ -223,7 +223,7 @@ static bool on_message(void *context, actor_id_t from, incarnation_t incarnation
     if (queue_bytes(&node->mailbox) >= MAILBOX_BYTES_MAX / 4 * 3)
         return false;
     if (id == RUNTIME_EXITED && roster_kind(node->config.roster, from) == ACTOR_SUPERVISOR)
-        mail.swallowed = close_exited(node, body, size);
+        mail.swallowed = close_exited(node, body, size) || PLANTED(lost_exit);
     return put_mail(node, &mail, body);
 }
 
@@ -484,9 +484,8 @@ static void show_stream(node_t *node, const peer_t *peer)
     figure_set(&figures->acked, s->out_acked);
     figure_set(&figures->received, s->received);
     figure_set(&figures->applied, s->applied);
-    figure_set(&figures->credit, s->request_bytes_out < s->credit_bytes
-                                     ? s->credit_messages - s->requests_out
-                                     : 0);
+    figure_set(&figures->credit,
+               s->request_bytes_out < s->credit_bytes ? s->credit_messages - s->requests_out : 0);
     figure_set(&node->figures->stream_count, node->peer_count);
 }
 

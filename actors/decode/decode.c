@@ -5,6 +5,7 @@
 
 #include "actors/decode/attempt.h"
 #include "runtime/base/log.h"
+#include "runtime/base/plant.h"
 
 static source_t *source_of(decode_t *self, actor_id_t leader)
 {
@@ -265,6 +266,9 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
         return STATUS_OK;
     }
     decode_open(self, m, envelope->from);
+    if (PLANTED(early_reserved))
+        outbox_push(outbox, envelope->from, MESSAGE_reserved,
+                    &(message_reserved_t){m->request, m->attempt});
     return STATUS_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "actors/decode/attempt.h"
+#include "runtime/base/plant.h"
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
@@ -190,7 +191,7 @@ static void acknowledge(decode_t *self, attempt_t *attempt, outbox_t *outbox)
         chain_clear(store_of(self), &attempt->tokens);
         attempt->first = attempt->known;
     }
-    if (attempt->state == ENDING)
+    if (attempt->state == ENDING && !PLANTED(lost_attempt))
         decode_settle(self, attempt, outbox);
 }
 

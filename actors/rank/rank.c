@@ -274,6 +274,14 @@ static status_t on_pull_cancel(void *arg, const envelope_t *envelope, outbox_t *
     };
 
     drop_queued(self, &filter, STATUS_REFUSED, outbox);
+    for (uint32_t i = 0; i < self->free.fresh && PLANTED(early_pulled); i++) {
+        pull_t *pull = &self->pulls[i];
+
+        if (pull->state != PULL_RUNNING || pull->request != m->request || pull->transfer_gone)
+            continue;
+        push_pulled(pull, STATUS_REFUSED, 0, outbox);
+        pull->transfer_gone = true; /* it is said once */
+    }
     return STATUS_OK;
 }
 

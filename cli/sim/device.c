@@ -408,7 +408,7 @@ static status_t move_unit(sim_devices_t *self, actor_id_t id, const running_copy
     trail_reset();
     status = convert_copy(self->ranks[id].device, message->source, item);
     if (status == STATUS_OK)
-        oracle_unit_moved(world_oracle(self->world), id, message->source, item);
+        oracle_unit_moved(world_oracle(self->world), id, item);
     else if (status != STATUS_STALE)
         world_wrong_bytes(self->world, id, trail_text());
     return status;

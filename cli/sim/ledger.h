@@ -148,7 +148,6 @@ struct oracle {
     uint32_t actor_count;
     ledger_actor_t *actors;
     incarnation_t *met;    /* [actor][peer]: the life that it has heard JOINED of and not EXITED */
-    incarnation_t *mapped; /* [rank][peer]: the life whose pool it reads */
     ledger_pair_t **pairs; /* [from][to]; made when first used */
     ledger_group_t *groups;
     uint32_t group_count;

@@ -340,9 +340,9 @@ static void judge_order(oracle_t *oracle, const ledger_attempt_t *attempt, actor
         &attempt->openings[id == MESSAGE_kv_ready ? AT_DECODE : AT_TRANSFER];
 
     if (!is_opener(oracle, next, actor) || !next->reserved)
-        world_violate(oracle->world, "causal: %s says %s of %s before %s has it",
+        world_violate(oracle->world, "causal: %s says %s of %s before it has heard %s",
                       ledger_name(oracle, actor), message_table.rows[id].name,
-                      ledger_title(attempt), ledger_name(oracle, next->opened));
+                      ledger_title(attempt), id == MESSAGE_kv_ready ? "RESERVED" : "OPENED");
 }
 
 static void on_kv_answer(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t actor,

@@ -95,7 +95,7 @@ static void on_item(oracle_t *oracle, ledger_group_t *group, const record_step_i
                             .sample = item->sample,
                             .end = item->position + item->count};
     if (!opening->heard || opening->opened != group->leader || opening->fenced)
-        world_violate(oracle->world, "late: %s puts %s into step %llu, and does not have it",
+        world_violate(oracle->world, "causal: %s puts %s into step %llu, and does not have it",
                       ledger_name(oracle, group->leader), ledger_title(attempt),
                       (unsigned long long)group->seq);
     switch (item->kind) {
@@ -314,24 +314,12 @@ void oracle_step_runs(oracle_t *oracle, actor_id_t actor, const message_step_t *
     if (m->epoch != rank->epoch)
         world_violate(oracle->world, "epoch: %s runs step %llu of an epoch that it has left",
                       ledger_name(oracle, actor), (unsigned long long)m->seq);
-    for (uint32_t i = 0; i < m->items.count && m->epoch == rank->group->epoch; i++) {
-        const record_step_item_t *item = &m->items.data[i];
-        ledger_attempt_t *attempt = ledger_attempt(oracle, item->request, item->attempt);
-
-        if (attempt->openings[rank->group->place].fenced)
-            world_violate(oracle->world, "late: %s runs step %llu with %s behind its FENCED",
-                          ledger_name(oracle, actor), (unsigned long long)m->seq,
-                          ledger_title(attempt));
-    }
 }
 
-void oracle_unit_moved(oracle_t *oracle, actor_id_t actor, actor_id_t source,
-                       const record_pull_item_t *item)
+void oracle_unit_moved(oracle_t *oracle, actor_id_t actor, const record_pull_item_t *item)
 {
     const ledger_actor_t *rank = &oracle->actors[actor];
     const ledger_unit_t *unit = &rank->group->units[item->unit][item->target];
-    device_t *device = world_device(oracle->world, source);
-    uint64_t words[SYMBOLIC_WORDS], generation;
 
     judge_copy(oracle, actor, rank, item);
     if (rank->epoch == rank->group->epoch &&
@@ -339,15 +327,6 @@ void oracle_unit_moved(oracle_t *oracle, actor_id_t actor, actor_id_t source,
         world_violate(oracle->world, "late: %s writes %s %u, whose lease is over",
                       ledger_name(oracle, actor), unit_kind_name((unit_kind_t)item->unit),
                       item->target);
-    if (!device ||
-        oracle->mapped[actor * oracle->actor_count + source] != oracle->actors[source].life)
-        return; /* memory of the dead: it stays as it was */
-    symbolic_read(device, (device_unit_t)item->unit, item->source, &generation, words);
-    if (generation != item->source_generation)
-        world_violate(oracle->world, "stale: %s takes %s %u of %s at generation %llx; it has %llx",
-                      ledger_name(oracle, actor), unit_kind_name((unit_kind_t)item->unit),
-                      item->source, ledger_name(oracle, source),
-                      (unsigned long long)item->source_generation, (unsigned long long)generation);
 }
 
 /* ---- heard and said -------------------------------------------------------------------------- */
@@ -415,10 +394,6 @@ static void rank_said(oracle_t *oracle, actor_id_t actor, ledger_actor_t *rank, 
 
         for (uint32_t i = 0; i < m->items.count; i++)
             judge_copy(oracle, actor, rank, &m->items.data[i]);
-    } else if (id == MESSAGE_device_map) {
-        const message_device_map_t *m = body;
-
-        oracle->mapped[actor * oracle->actor_count + m->pool.rank] = m->pool.incarnation;
     }
 }
 

@@ -136,12 +136,10 @@ oracle_t *oracle_open(world_t *world, sim_t *sim)
                          .pending_first = LEDGER_NOBODY};
     oracle->actors = calloc(count, sizeof(*oracle->actors));
     oracle->met = calloc((size_t)count * count, sizeof(*oracle->met));
-    oracle->mapped = calloc((size_t)count * count, sizeof(*oracle->mapped));
     oracle->pairs = calloc((size_t)count * count, sizeof(*oracle->pairs));
     oracle->groups = calloc(count, sizeof(*oracle->groups));
     oracle->attempts = calloc(ATTEMPTS_AT_FIRST, sizeof(*oracle->attempts));
-    ASSERT(oracle->actors && oracle->met && oracle->mapped && oracle->pairs && oracle->groups &&
-           oracle->attempts);
+    ASSERT(oracle->actors && oracle->met && oracle->pairs && oracle->groups && oracle->attempts);
     oracle->by_name = make_map(oracle);
     ledger_stream_open(oracle);
     for (uint32_t i = 0; i < count; i++)
@@ -175,7 +173,6 @@ void oracle_close(oracle_t *oracle)
     }
     free(oracle->actors);
     free(oracle->met);
-    free(oracle->mapped);
     free(oracle->pairs);
     free(oracle->groups);
     free(oracle->attempts);

@@ -14,13 +14,13 @@
  *   epoch    no step or copy of an older epoch starts or moves a byte behind its QUIESCED
  *   page     a page, border or slot has one owner who may write; what is shared is whole and fits;
  *            free + leased + cached + quarantined = all
- *   late     nothing runs or writes for an attempt behind its FENCED
- *   stale    no foreign unit is taken whose generation has changed
+ *   late     nothing is copied into what its lease is over for
  *   seniority  leases go to the oldest first, and the youngest loses them
  *   credit   what is taken is what is unacknowledged, within what was granted
  *   bound    one STATE of a kind under way; no REPLY that no REQUEST has paid for
  *   wait     who has a message handles one
  *   life     one life at a time, JOINED and EXITED in turns
+ *   leak     nobody still has an attempt or a page when everything has ended
  */
 #ifndef CLI_SIM_ORACLE_H
 #define CLI_SIM_ORACLE_H
@@ -40,9 +40,8 @@ void oracle_event(oracle_t *oracle, const sim_event_t *event);
 
 /* The device of `rank` is about to run this step. */
 void oracle_step_runs(oracle_t *oracle, actor_id_t rank, const message_step_t *step);
-/* The device of `rank` has copied this unit from `source`. */
-void oracle_unit_moved(oracle_t *oracle, actor_id_t rank, actor_id_t source,
-                       const record_pull_item_t *item);
+/* The device of `rank` has copied this unit. */
+void oracle_unit_moved(oracle_t *oracle, actor_id_t rank, const record_pull_item_t *item);
 
 /* Its supervisor has given it up, and it may stay down. */
 bool oracle_is_degraded(const oracle_t *oracle, actor_id_t actor);

@@ -34,7 +34,11 @@
     P(unpublished_check, "tokens go out when the first rank has answered")                         \
     P(no_quiesce, "a rank says QUIESCED before its device has left the old epoch")                 \
     P(state_flood, "a STATE goes out while the one before is under way")                           \
-    P(seniority_flip, "the oldest loses its pages when they run out")
+    P(seniority_flip, "the oldest loses its pages when they run out")                              \
+    P(early_pulled, "a rank says PULLED of what is cancelled while its device copies it")          \
+    P(lost_exit, "an actor does not hear that a peer has ended")                                   \
+    P(early_reserved, "decode says RESERVED before the transfer has OPENED")                       \
+    P(lost_attempt, "what has ended stays when its last tokens are taken")
 
 typedef enum {
 #define PLANT_ENUM(name, text) PLANT_##name,

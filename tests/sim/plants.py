@@ -17,7 +17,7 @@ CHECKS = {
     "wrong-token": ["bytes", "token"],
     "tp-desync": ["order"],
     "abort-wedge": ["abort"],
-    "late-write": ["fence", "late"],
+    "late-write": ["fence"],
     "early-return": ["fence"],
     "reopened-attempt": ["reopen"],
     "lost-fence": ["page", "fence"],
@@ -32,6 +32,10 @@ CHECKS = {
     "no-quiesce": ["epoch"],
     "state-flood": ["bound"],
     "seniority-flip": ["seniority"],
+    "early-pulled": ["late"],
+    "lost-exit": ["life"],
+    "early-reserved": ["causal"],
+    "lost-attempt": ["leak"],
 }
 
 
