@@ -200,14 +200,17 @@ static void run_one(const options_t *options, const scenario_t *given, bool sequ
 
 static int run_schedule(const options_t *options)
 {
+    static coverage_t coverage;
     char violation[WORLD_VIOLATION_BYTES];
 
     printf("%s: %s\n", options->schedule->name, options->schedule->text);
-    if (schedule_play(options->schedule, options->first, options->trace ? stdout : NULL,
+    if (schedule_play(options->schedule, options->first, options->trace ? stdout : NULL, &coverage,
                       violation) != STATUS_OK) {
         fprintf(stderr, "lockstep sim: %s\n", trail_text());
         return EXIT_BAD_FILE;
     }
+    if (options->coverage)
+        coverage_print(&coverage, stdout);
     if (violation[0])
         printf("VIOLATION seed %llu: %s\n", (unsigned long long)options->first, violation);
     return violation[0] ? EXIT_FAILED : EXIT_OK;

@@ -5,89 +5,70 @@
 #include "cli/types.h"
 #include "messages/message.h"
 
-/* Pairs that take a peer which breaks the protocol, or something that no simulated run has: `states` are
- * words, NULL is any. Tests of tests/actors/ and the hostile peer of tests/e2e/ try those. */
-static const struct {
-    actor_kind_t kind;
-    uint16_t message;
+/* Pairs that take a peer which breaks the protocol, or something that no simulated run has: `messages` and
+ * `states` are words, NULL is any state. Tests of tests/actors/ and the hostile peer of tests/e2e/ try those. */
+typedef struct {
+    uint32_t kinds;
+    const char *messages;
     const char *states;
     const char *why;
-} explained[] = {
-    {ACTOR_SUPERVISOR, MESSAGE_mailboxes, NULL, "supervisors do not ask for them"},
-    {ACTOR_SUPERVISOR, MESSAGE_drain, "stopped", "its process is about to end"},
-    {ACTOR_SUPERVISOR, MESSAGE_kill, "stopped", "its process is about to end"},
-    {ACTOR_SUPERVISOR, MESSAGE_reaped, "stopped", "no child is left"},
-    {ACTOR_SUPERVISOR, MESSAGE_stalled, "stopped", "no child is left"},
-    {ACTOR_SCHEDULER, MESSAGE_stop, NULL,
-     "only supervisors and gateways are told; others are signalled"},
-    {ACTOR_PREFILL, MESSAGE_stop, NULL,
-     "only supervisors and gateways are told; others are signalled"},
-    {ACTOR_DECODE, MESSAGE_stop, NULL,
-     "only supervisors and gateways are told; others are signalled"},
-    {ACTOR_RANK, MESSAGE_stop, NULL,
-     "only supervisors and gateways are told; others are signalled"},
-    {ACTOR_TRANSFER, MESSAGE_stop, NULL,
-     "only supervisors and gateways are told; others are signalled"},
-    {ACTOR_MONITOR, MESSAGE_stop, NULL,
-     "only supervisors and gateways are told; others are signalled"},
-    {ACTOR_MONITOR, MESSAGE_watch, NULL, "asked by tools from outside"},
-    {ACTOR_MONITOR, MESSAGE_figures, NULL, "they are in shared memory"},
-    {ACTOR_MONITOR, MESSAGE_pair, NULL, "decode groups tell prefill groups only"},
+} explained_t;
 
-    {ACTOR_GATEWAY, MESSAGE_stop, "closing", "a supervisor says it once"},
-    {ACTOR_GATEWAY, MESSAGE_busy, NULL, "it takes 1,024 attempts at one prefill group"},
-    {ACTOR_GATEWAY, MESSAGE_routed, "queued routed prefill decode ending",
+static const explained_t explained[] = {
+    {BIT(ACTOR_SUPERVISOR), "mailboxes", NULL, "supervisors do not ask for them"},
+    {BIT(ACTOR_SUPERVISOR), "drain kill", "stopped", "its process is about to end"},
+    {BIT(ACTOR_SUPERVISOR), "reaped stalled", "stopped", "no child is left"},
+    {BIT(ACTOR_SCHEDULER) | BIT(ACTOR_PREFILL) | BIT(ACTOR_DECODE) | BIT(ACTOR_RANK) |
+         BIT(ACTOR_TRANSFER) | BIT(ACTOR_MONITOR),
+     "stop", NULL, "only supervisors and gateways are told; others are signalled"},
+    {BIT(ACTOR_MONITOR), "watch", NULL, "asked by tools from outside"},
+    {BIT(ACTOR_MONITOR), "figures", NULL, "they are in shared memory"},
+    {BIT(ACTOR_MONITOR), "pair", NULL, "decode groups tell prefill groups only"},
+
+    {BIT(ACTOR_GATEWAY), "stop", "closing", "a supervisor says it once"},
+    {BIT(ACTOR_GATEWAY), "busy", NULL, "it takes 1,024 attempts at one prefill group"},
+    {BIT(ACTOR_GATEWAY), "routed", "queued routed prefill decode ending",
      "one answer to each ROUTE"},
-    {ACTOR_GATEWAY, MESSAGE_tokens, "queued routing routed", "nothing was submitted"},
-    {ACTOR_GATEWAY, MESSAGE_end, "queued routing routed", "nothing was submitted"},
-    {ACTOR_GATEWAY, MESSAGE_fenced, "queued routing routed", "nothing was submitted"},
-    {ACTOR_GATEWAY, MESSAGE_end, "ending", "END comes once"},
+    {BIT(ACTOR_GATEWAY), "tokens end fenced", "queued routing routed", "nothing was submitted"},
+    {BIT(ACTOR_GATEWAY), "end", "ending", "END comes once"},
 
-    {ACTOR_PREFILL, MESSAGE_submit, "queued reserving prefilling handing ending",
+    {BIT(ACTOR_PREFILL) | BIT(ACTOR_DECODE), "rank_join", "ready",
+     "EXITED of its last life comes before"},
+    {BIT(ACTOR_PREFILL) | BIT(ACTOR_DECODE), "quiesced", "ready",
+     "said once an epoch, and the last one makes it ready"},
+    {BIT(ACTOR_PREFILL) | BIT(ACTOR_DECODE), "step_done", "drained",
+     "no step is in flight without an attempt"},
+
+    {BIT(ACTOR_PREFILL), "submit", "queued reserving prefilling handing ending",
      "one SUBMIT an attempt"},
-    {ACTOR_PREFILL, MESSAGE_busy, "none queued prefilling handing", "one answer to RESERVE"},
-    {ACTOR_PREFILL, MESSAGE_reserved, "none queued prefilling handing", "one answer to RESERVE"},
-    {ACTOR_PREFILL, MESSAGE_running, "none queued reserving prefilling",
+    {BIT(ACTOR_PREFILL), "busy reserved", "none queued prefilling handing",
+     "one answer to RESERVE"},
+    {BIT(ACTOR_PREFILL), "running", "none queued reserving prefilling",
      "it follows the last piece"},
-    {ACTOR_PREFILL, MESSAGE_end, "none queued", "decode has nothing open"},
-    {ACTOR_PREFILL, MESSAGE_fenced, "none queued", "decode has nothing open"},
-    {ACTOR_PREFILL, MESSAGE_fenced, "reserving", "decode says END before, and no piece was sent"},
-    {ACTOR_PREFILL, MESSAGE_kv_answer, "queued reserving", "no piece was sent"},
-    {ACTOR_PREFILL, MESSAGE_rank_join, "ready", "EXITED of its last life comes before"},
-    {ACTOR_PREFILL, MESSAGE_quiesced, "ready",
-     "said once an epoch, and the last one makes it ready"},
-    {ACTOR_PREFILL, MESSAGE_step_done, "drained", "no step is in flight without an attempt"},
+    {BIT(ACTOR_PREFILL), "end fenced", "none queued", "decode has nothing open"},
+    {BIT(ACTOR_PREFILL), "fenced", "reserving", "decode says END before, and no piece was sent"},
+    {BIT(ACTOR_PREFILL), "kv_answer", "queued reserving", "no piece was sent"},
 
-    {ACTOR_DECODE, MESSAGE_reserve, "opening landing running ending", "one RESERVE an attempt"},
-    {ACTOR_DECODE, MESSAGE_opened, "none landing running", "the transfer's first word"},
-    {ACTOR_DECODE, MESSAGE_landed, "none running", "LANDED comes once, before FENCED"},
-    {ACTOR_DECODE, MESSAGE_landed, "opening", "it takes 2,048 attempts at one transfer"},
-    {ACTOR_DECODE, MESSAGE_fenced, "none opening landing", "the transfer's last word"},
-    {ACTOR_DECODE, MESSAGE_rank_join, "ready", "EXITED of its last life comes before"},
-    {ACTOR_DECODE, MESSAGE_quiesced, "ready",
-     "said once an epoch, and the last one makes it ready"},
-    {ACTOR_DECODE, MESSAGE_step_done, "drained", "no step is in flight without an attempt"},
+    {BIT(ACTOR_DECODE), "reserve", "opening landing running ending", "one RESERVE an attempt"},
+    {BIT(ACTOR_DECODE), "opened", "none landing running", "the transfer's first word"},
+    {BIT(ACTOR_DECODE), "landed", "none running", "LANDED comes once, before FENCED"},
+    {BIT(ACTOR_DECODE), "landed", "opening", "it takes 2,048 attempts at one transfer"},
+    {BIT(ACTOR_DECODE), "fenced", "none opening landing", "the transfer's last word"},
 
-    {ACTOR_RANK, MESSAGE_rank_joined, "loading waiting leaving stepping",
-     "one answer to RANK_JOIN"},
-    {ACTOR_RANK, MESSAGE_reform, "loading joining", "it has not joined"},
-    {ACTOR_RANK, MESSAGE_step, "loading joining waiting leaving", "steps follow QUIESCED"},
-    {ACTOR_RANK, MESSAGE_step_done, "loading waiting", "its device has no step"},
-    {ACTOR_RANK, MESSAGE_peer_pool, "loading joining waiting",
-     "decode asks ranks that have joined"},
-    {ACTOR_RANK, MESSAGE_fence_copies, "waiting", "REFORM stands behind RANK_JOINED in its frame"},
-    {ACTOR_RANK, MESSAGE_device_ready, "joining waiting leaving stepping", "a device says it once"},
-    {ACTOR_RANK, MESSAGE_device_quiesced, "loading waiting stepping", "its device leaves nothing"},
-    {ACTOR_RANK, MESSAGE_device_copied, "loading waiting", "its device has no copy"},
-    {ACTOR_RANK, MESSAGE_device_mapped, "loading waiting", "its device maps nothing"},
-    {ACTOR_RANK, MESSAGE_tick, "waiting", "REFORM stands behind RANK_JOINED in its frame"},
-    {ACTOR_RANK, MESSAGE_joined, "waiting", "REFORM stands behind RANK_JOINED in its frame"},
-    {ACTOR_RANK, MESSAGE_exited, "waiting", "REFORM stands behind RANK_JOINED in its frame"},
-    {ACTOR_RANK, MESSAGE_pull, "waiting", "REFORM stands behind RANK_JOINED in its frame"},
-    {ACTOR_RANK, MESSAGE_pull_cancel, "waiting", "REFORM stands behind RANK_JOINED in its frame"},
+    {BIT(ACTOR_RANK), "rank_joined", "loading waiting leaving stepping", "one answer to RANK_JOIN"},
+    {BIT(ACTOR_RANK), "reform", "loading joining", "it has not joined"},
+    {BIT(ACTOR_RANK), "step", "loading joining waiting leaving", "steps follow QUIESCED"},
+    {BIT(ACTOR_RANK), "step_done", "loading waiting", "its device has no step"},
+    {BIT(ACTOR_RANK), "peer_pool", "loading joining waiting", "decode asks ranks that have joined"},
+    {BIT(ACTOR_RANK), "fence_copies tick joined exited pull pull_cancel", "waiting",
+     "REFORM stands behind RANK_JOINED in its frame"},
+    {BIT(ACTOR_RANK), "device_ready", "joining waiting leaving stepping", "a device says it once"},
+    {BIT(ACTOR_RANK), "device_quiesced", "loading waiting stepping", "its device leaves nothing"},
+    {BIT(ACTOR_RANK), "device_copied", "loading waiting", "its device has no copy"},
+    {BIT(ACTOR_RANK), "device_mapped", "loading waiting", "its device maps nothing"},
 
-    {ACTOR_TRANSFER, MESSAGE_open, "waiting moving draining", "one OPEN an attempt"},
-    {ACTOR_TRANSFER, MESSAGE_pulled, "waiting", "it has ordered nothing"},
+    {BIT(ACTOR_TRANSFER), "open", "waiting moving draining", "one OPEN an attempt"},
+    {BIT(ACTOR_TRANSFER), "pulled", "waiting", "it has ordered nothing"},
 };
 
 static const char *const kind_names[ACTOR_KIND_COUNT] = {
@@ -174,38 +155,55 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
+static bool explains(const explained_t *row, const pair_t *pair)
+{
+    return row->kinds & BIT(pair->kind) &&
+           has_word(row->messages, message_table.rows[pair->message].name) &&
+           (!row->states || has_word(row->states, state_name(pair)));
+}
+
 static const char *why_not(const pair_t *pair)
 {
     for (uint32_t i = 0; i < COUNT_OF(explained); i++)
-        if (explained[i].kind == pair->kind && explained[i].message == pair->message &&
-            (!explained[i].states || has_word(explained[i].states, state_name(pair))))
+        if (explains(&explained[i], pair))
             return explained[i].why;
     return NULL;
 }
 
-/* Words of the table must be states of that kind. */
-static bool is_state(const actor_type_t *type, const char *word, size_t bytes)
-{
-    const actor_table_t *tables[] = {&type->table, &type->attempts};
+typedef struct {
+    const explained_t *row;
+    uint32_t pairs;
+} tally_t;
 
-    for (uint32_t i = 0; i < COUNT_OF(tables); i++)
-        for (uint32_t state = 0; state < tables[i]->state_count; state++)
-            if (strlen(tables[i]->state_names[state]) == bytes &&
-                strncmp(tables[i]->state_names[state], word, bytes) == 0)
-                return true;
-    return false;
+static void tally_pair(void *context, const pair_t *pair)
+{
+    tally_t *tally = context;
+
+    tally->pairs += explains(tally->row, pair);
 }
 
-const char *coverage_stale_word(void)
+static uint32_t count_words(const char *words)
 {
-    for (uint32_t i = 0; i < COUNT_OF(explained); i++) {
-        const char *word = explained[i].states;
+    uint32_t count = 1;
 
-        for (size_t bytes; word && *word; word += bytes + (word[bytes] == ' ')) {
-            bytes = strcspn(word, " ");
-            if (!is_state(actor_type_of(explained[i].kind), word, bytes))
-                return word;
-        }
+    for (; *words; words++)
+        count += *words == ' ';
+    return count;
+}
+
+const char *coverage_stale_row(void)
+{
+    static coverage_t nothing;
+
+    for (uint32_t i = 0; i < COUNT_OF(explained); i++) {
+        const explained_t *row = &explained[i];
+        tally_t tally = {.row = row};
+
+        for (actor_kind_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)
+            each_pair(&nothing, kind, tally_pair, &tally);
+        if (tally.pairs < (uint32_t)__builtin_popcount(row->kinds) * count_words(row->messages) *
+                              (row->states ? count_words(row->states) : 1))
+            return row->messages;
     }
     return NULL;
 }

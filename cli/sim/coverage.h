@@ -28,8 +28,8 @@ void coverage_add(coverage_t *to, const coverage_t *from);
 /* Of one type's tables. */
 coverage_sum_t coverage_of_kind(const coverage_t *coverage, actor_kind_t kind);
 coverage_sum_t coverage_of_faults(const coverage_t *coverage);
-/* Where the table of what cannot be reached names no state of that kind; NULL: nowhere. */
-const char *coverage_stale_word(void);
+/* The messages of a row of what cannot be reached that names a pair which is none; NULL: no such row. */
+const char *coverage_stale_row(void);
 /* Sums by kind, then every pair that was not reached, by name. */
 void coverage_print(const coverage_t *coverage, FILE *out);
 

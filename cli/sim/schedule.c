@@ -30,7 +30,17 @@ const schedule_t *schedule_find(const char *name)
     return NULL;
 }
 
-status_t schedule_play(const schedule_t *schedule, uint64_t seed, FILE *trace,
+static void find_actors(play_t *play)
+{
+    play->supervisor = play_actor(play, TOPOLOGY_SUPERVISOR, 0);
+    play->gateway = play_actor(play, TOPOLOGY_GATEWAY, 0);
+    play->scheduler = play_actor(play, TOPOLOGY_SCHEDULER, 0);
+    play->prefill = play_actor(play, TOPOLOGY_PREFILL, 0);
+    play->decode = play_actor(play, TOPOLOGY_DECODE, 0);
+    play->transfer = play_actor(play, TOPOLOGY_TRANSFER, 0);
+}
+
+status_t schedule_play(const schedule_t *schedule, uint64_t seed, FILE *trace, coverage_t *coverage,
                        char violation[WORLD_VIOLATION_BYTES])
 {
     static topology_errors_t errors;
@@ -48,7 +58,9 @@ status_t schedule_play(const schedule_t *schedule, uint64_t seed, FILE *trace,
                                         .requests = play->requests,
                                         .seed = seed,
                                         .answer_mean = ANSWER_MEAN,
+                                        .met = coverage ? coverage->met : NULL,
                                         .trace = trace};
+        find_actors(play);
         schedule->play(play);
         if (!world_violation(play->world))
             (void)world_finish(play->world);
@@ -138,8 +150,8 @@ static const dispatch_t *dispatch_of(const play_t *play, actor_id_t actor)
 bool play_is(const play_t *play, actor_id_t actor, uint32_t n, uint32_t attempt, const char *state)
 {
     const dispatch_t *dispatch = dispatch_of(play, actor);
-    uint64_t request = (uint64_t)play_actor(play, TOPOLOGY_GATEWAY, 0) << 52 | UINT64_C(1) << 40 |
-                       n; /* as its gateway numbers them */
+    /* as its gateway numbers them */
+    uint64_t request = (uint64_t)play->gateway << 52 | UINT64_C(1) << 40 | n;
     uint8_t found = dispatch->type->attempt_state(dispatch->self, request, attempt);
 
     return strcmp(dispatch->type->attempts.state_names[found], state) == 0;
@@ -157,15 +169,15 @@ bool play_is_degraded(const play_t *play, actor_id_t actor)
 
 const gateway_counts_t *play_gateway(const play_t *play)
 {
-    return gateway_counts(dispatch_of(play, play_actor(play, TOPOLOGY_GATEWAY, 0))->self);
+    return gateway_counts(dispatch_of(play, play->gateway)->self);
 }
 
 const prefill_counts_t *play_prefill(const play_t *play)
 {
-    return prefill_counts(dispatch_of(play, play_actor(play, TOPOLOGY_PREFILL, 0))->self);
+    return prefill_counts(dispatch_of(play, play->prefill)->self);
 }
 
 const decode_counts_t *play_decode(const play_t *play)
 {
-    return decode_counts(dispatch_of(play, play_actor(play, TOPOLOGY_DECODE, 0))->self);
+    return decode_counts(dispatch_of(play, play->decode)->self);
 }

@@ -12,8 +12,8 @@
 #include "actors/gateway/gateway.h"
 #include "actors/prefill/prefill.h"
 #include "actors/supervisor/supervisor.h"
+#include "cli/sim/coverage.h"
 #include "cli/sim/oracle.h"
-#include "cli/sim/world.h"
 #include "messages/message.h"
 
 /*    name                     topology   what must happen */
@@ -98,6 +98,8 @@
 
 typedef struct {
     topology_t topology; /* a copy, to be changed before play_begin */
+    /* the first of each kind */
+    actor_id_t supervisor, gateway, scheduler, prefill, decode, transfer;
     world_config_t config;
     world_request_t requests[WORLD_CLIENTS_MAX];
     world_t *world;
@@ -116,9 +118,9 @@ extern const uint32_t schedule_count;
 /* NULL: there is none of this name. */
 const schedule_t *schedule_find(const char *name);
 /* Plays it to its end; `violation` says what did not hold, or is empty. Fails only if its topology
- * does not load. */
+ * does not load. `trace` and `coverage` may be NULL. */
 MUST_USE status_t schedule_play(const schedule_t *schedule, uint64_t seed, FILE *trace,
-                                char violation[WORLD_VIOLATION_BYTES]);
+                                coverage_t *coverage, char violation[WORLD_VIOLATION_BYTES]);
 
 /* ---- for plays: what fails is the violation, and the play is over ------------------------------ */
 

@@ -1,31 +1,6 @@
 /* schedule_death.c - one process dies where it hurts most; what it held comes back, and the same bits follow. */
 #include "cli/sim/schedule.h"
 
-static actor_id_t scheduler(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_SCHEDULER, 0);
-}
-
-static actor_id_t gateway(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_GATEWAY, 0);
-}
-
-static actor_id_t prefill(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_PREFILL, 0);
-}
-
-static actor_id_t decode(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_DECODE, 0);
-}
-
-static actor_id_t transfer(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_TRANSFER, 0);
-}
-
 static void begin_one(play_t *play, uint32_t prompt_tokens, uint32_t output_tokens_max)
 {
     play->topology.prefills[0].chunk_tokens = PAGE_TOKENS;
@@ -33,13 +8,27 @@ static void begin_one(play_t *play, uint32_t prompt_tokens, uint32_t output_toke
     play_begin(play);
 }
 
-/* The attempt that follows a death is no suspect's. */
-static bool next_attempt_is_not_alone(play_t *play)
+/* One request; `victim` dies as soon as rank 1 of decode has been told to pull. */
+static bool begin_and_kill_in_a_pull(play_t *play, actor_id_t victim)
 {
-    if (!play_to(play, prefill(play), MESSAGE_submit))
+    begin_one(play, 700, 10);
+    if (!play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 1), MESSAGE_pull))
+        return false;
+    world_kill(play->world, victim);
+    return true;
+}
+
+/* The attempt that follows a death is the last one, and no suspect's. */
+static bool is_replayed_once(play_t *play)
+{
+    if (!play_to(play, play->prefill, MESSAGE_submit))
         return false;
     if (((const message_submit_t *)world_last(play->world).body)->alone)
         world_violate(play->world, "schedule: a death from outside made a suspect");
+    if (world_violation(play->world) || !play_to_ends(play))
+        return false;
+    if (play_gateway(play)->replayed != 1)
+        world_violate(play->world, "schedule: there was more than one replay");
     return !world_violation(play->world);
 }
 
@@ -47,17 +36,15 @@ void play_decode_leader_dies_while_ranks_pull(play_t *play)
 {
     const message_instance_t *said;
 
-    begin_one(play, 700, 10);
-    GO(play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 1), MESSAGE_pull));
-    world_kill(play->world, decode(play));
+    GO(begin_and_kill_in_a_pull(play, play->decode));
     /* Until its next life says that it is ready, it says that it has not one page. */
     do {
-        GO(play_to(play, scheduler(play), MESSAGE_instance));
+        GO(play_to(play, play->scheduler, MESSAGE_instance));
         said = world_last(play->world).body;
-        if (world_last(play->world).from == decode(play))
+        if (world_last(play->world).from == play->decode)
             EXPECT_EQUAL(play, said->pages_free, said->ready ? said->pages : 0);
-    } while (world_last(play->world).from != decode(play) || !said->ready);
-    EXPECT_EQUAL(play, play_life(play, decode(play)), 2);
+    } while (world_last(play->world).from != play->decode || !said->ready);
+    EXPECT_EQUAL(play, play_life(play, play->decode), 2);
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
 }
@@ -65,36 +52,24 @@ void play_decode_leader_dies_while_ranks_pull(play_t *play)
 /* P36 of docs/bugs.md. */
 void play_transfer_dies_in_mid_hand_over(play_t *play)
 {
-    begin_one(play, 700, 10);
-    GO(play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 2), MESSAGE_pull));
-    world_kill(play->world, transfer(play));
-    GO(next_attempt_is_not_alone(play));
-    GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_life(play, transfer(play)), 2);
-    EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
+    GO(begin_and_kill_in_a_pull(play, play->transfer));
+    GO(is_replayed_once(play));
+    EXPECT_EQUAL(play, play_life(play, play->transfer), 2);
     EXPECT_EQUAL(play, play_prefill(play)->reforms + play_decode(play)->reforms, 0);
 }
 
 void play_source_rank_dies_during_a_pull(play_t *play)
 {
-    begin_one(play, 700, 10);
-    GO(play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 1), MESSAGE_pull));
-    world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 1));
-    GO(next_attempt_is_not_alone(play));
-    GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
+    GO(begin_and_kill_in_a_pull(play, play_rank(play, TOPOLOGY_PREFILL, 0, 1)));
+    GO(is_replayed_once(play));
     EXPECT_EQUAL(play, play_prefill(play)->reforms, 1);
     EXPECT_EQUAL(play, play_decode(play)->reforms, 0);
 }
 
 void play_reader_dies_during_a_pull(play_t *play)
 {
-    begin_one(play, 700, 10);
-    GO(play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 1), MESSAGE_pull));
-    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1));
-    GO(next_attempt_is_not_alone(play));
-    GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
+    GO(begin_and_kill_in_a_pull(play, play_rank(play, TOPOLOGY_DECODE, 0, 1)));
+    GO(is_replayed_once(play));
     EXPECT_EQUAL(play, play_prefill(play)->reforms, 0);
     EXPECT_EQUAL(play, play_decode(play)->reforms, 1);
     GO(play_for(play, PLAY_SECOND_US));
@@ -114,12 +89,9 @@ void play_prefill_rank_dies_in_a_collective(play_t *play)
     cached = play_prefill(play)->cached_tokens;
     EXPECT_EQUAL(play, cached, 2 * PAGE_TOKENS);
     world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 3));
-    GO(next_attempt_is_not_alone(play));
+    GO(is_replayed_once(play));
     EXPECT_EQUAL(play, play_prefill(play)->reforms, 1);
-    GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
-    EXPECT_EQUAL(play, play_prefill(play)->cached_tokens,
-                 cached); /* the index went with the epoch */
+    EXPECT_EQUAL(play, play_prefill(play)->cached_tokens, cached); /* the index went with it */
 }
 
 /* Its mailbox answers, but its device does not leave the old epoch. */
@@ -133,7 +105,7 @@ void play_rank_does_not_quiesce(play_t *play)
     GO(play_to(play, stuck, MESSAGE_step));
     world_slow(play->world, stuck, very_slow);
     world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 3));
-    GO(play_to(play, play_actor(play, TOPOLOGY_SUPERVISOR, 0), MESSAGE_kill));
+    GO(play_to(play, play->supervisor, MESSAGE_kill));
     kill = world_last(play->world).body;
     EXPECT_EQUAL(play, kill->actor, stuck);
     EXPECT_EQUAL(play, kill->incarnation, 1);
@@ -158,17 +130,17 @@ void play_old_epoch_is_in_flight(play_t *play)
     GO(play_to(play, reader, MESSAGE_pull));
     world_slow(play->world, reader, 1);
     GO(play_to(play, witness, MESSAGE_step_done));
-    world_cut(play->world, witness, prefill(play), PLAY_SECOND_US / 5);
+    world_cut(play->world, witness, play->prefill, PLAY_SECOND_US / 5);
     world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 0));
     do
-        GO(play_to(play, prefill(play), MESSAGE_exited));
+        GO(play_to(play, play->prefill, MESSAGE_exited));
     while (play_prefill(play)->reforms == 0);
-    GO(play_to(play, prefill(play), MESSAGE_step_done));
+    GO(play_to(play, play->prefill, MESSAGE_step_done));
     done = world_last(play->world).body;
     EXPECT_EQUAL(play, done->epoch & 0xffffffff, 1);
     EXPECT_EQUAL(play, play_prefill(play)->reforms, 1);
     do {
-        GO(play_to(play, transfer(play), MESSAGE_pulled));
+        GO(play_to(play, play->transfer, MESSAGE_pulled));
         pulled = world_last(play->world).body;
     } while (pulled->attempt != 1);
     EXPECT_EQUAL(play, pulled->status, STATUS_STALE);
@@ -178,34 +150,34 @@ void play_old_epoch_is_in_flight(play_t *play)
 /* Its DRAIN comes behind its end, to a supervisor that has met nobody else. */
 void play_gateway_is_reaped_with_a_word_under_way(play_t *play)
 {
-    actor_id_t supervisor = play_actor(play, TOPOLOGY_SUPERVISOR, 0);
     const stream_t *said;
 
     play_ask(play, 2 * (uint64_t)PLAY_SECOND_US, 300, 10);
     play_begin(play);
     GO(play_for(play, PLAY_READY_US));
-    world_drain(play->world, decode(play), PLAY_SECOND_US);
-    GO(play_to(play, gateway(play), MESSAGE_drain));
-    said = sim_stream(world_sim(play->world), gateway(play), supervisor);
+    world_drain(play->world, play->decode, PLAY_SECOND_US);
+    GO(play_to(play, play->gateway, MESSAGE_drain));
+    said = sim_stream(world_sim(play->world), play->gateway, play->supervisor);
     while (said->out_sent + 1 < said->out_next)
         GO(world_step(play->world));
     for (uint32_t i = 0; i < play->topology.actor_count; i++)
-        if (i != gateway(play))
+        if (i != play->gateway)
             world_kill(play->world, (actor_id_t)i);
-    world_kill(play->world, gateway(play));
-    GO(play_to(play, supervisor, MESSAGE_reaped));
+    world_kill(play->world, play->gateway);
+    GO(play_to(play, play->supervisor, MESSAGE_reaped));
     GO(play_for(play, PLAY_SECOND_US / 100));
-    EXPECT(play, sim_stream(world_sim(play->world), supervisor, gateway(play))->counters.stale > 0);
+    EXPECT(play,
+           sim_stream(world_sim(play->world), play->supervisor, play->gateway)->counters.stale > 0);
     GO(play_to_ends(play));
 }
 
 void play_gateway_dies(play_t *play)
 {
     begin_one(play, 700, 40);
-    GO(play_to(play, gateway(play), MESSAGE_tokens));
-    GO(play_to(play, gateway(play), MESSAGE_tokens));
+    GO(play_to(play, play->gateway, MESSAGE_tokens));
+    GO(play_to(play, play->gateway, MESSAGE_tokens));
     EXPECT(play, play_decode(play)->live > 0);
-    world_kill(play->world, gateway(play));
+    world_kill(play->world, play->gateway);
     GO(play_for(play, PLAY_SECOND_US));
     EXPECT_EQUAL(play, play_prefill(play)->live + play_decode(play)->live, 0);
     EXPECT_EQUAL(play, play_prefill(play)->pages_held + play_decode(play)->pages_held, 0);
@@ -218,11 +190,11 @@ void play_scheduler_restarts_under_load(play_t *play)
         play_ask(play, PLAY_READY_US + i * 20000, 500, 40);
     play_begin(play);
     for (uint32_t i = 0; i < 3; i++) {
-        GO(play_to(play, scheduler(play), MESSAGE_route));
-        world_kill(play->world, scheduler(play));
+        GO(play_to(play, play->scheduler, MESSAGE_route));
+        world_kill(play->world, play->scheduler);
     }
     GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_life(play, scheduler(play)), 4);
+    EXPECT_EQUAL(play, play_life(play, play->scheduler), 4);
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 0);
 }
 
@@ -231,15 +203,15 @@ void play_late_end_of_an_earlier_attempt(play_t *play)
     const message_end_t *end;
 
     begin_one(play, 3000, 10);
-    GO(play_to(play, transfer(play), MESSAGE_kv_ready));
-    world_cut(play->world, prefill(play), gateway(play), PLAY_SECOND_US);
-    world_kill(play->world, decode(play));
-    GO(play_to(play, gateway(play), MESSAGE_end));
+    GO(play_to(play, play->transfer, MESSAGE_kv_ready));
+    world_cut(play->world, play->prefill, play->gateway, PLAY_SECOND_US);
+    world_kill(play->world, play->decode);
+    GO(play_to(play, play->gateway, MESSAGE_end));
     end = world_last(play->world).body;
     EXPECT_EQUAL(play, end->attempt, 1);
     EXPECT_EQUAL(play, end->reason, END_LOST);
-    EXPECT(play, play_is(play, gateway(play), 1, 2, "prefill"));
-    EXPECT_EQUAL(play, play_refused(play, gateway(play), MESSAGE_end), 1);
+    EXPECT(play, play_is(play, play->gateway, 1, 2, "prefill"));
+    EXPECT_EQUAL(play, play_refused(play, play->gateway, MESSAGE_end), 1);
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
 }
@@ -256,8 +228,7 @@ void play_stopped_rank_is_killed(play_t *play)
     while (play_decode(play)->reforms == 0)
         GO(world_step(play->world));
     EXPECT(play, !sim_is_alive(world_sim(play->world), rank) || play_life(play, rank) == 2);
-    GO(next_attempt_is_not_alone(play));
-    GO(play_to_ends(play));
+    GO(is_replayed_once(play));
     EXPECT_EQUAL(play, play_life(play, rank), 2);
 }
 
@@ -279,12 +250,10 @@ void play_stopped_rank_is_waited_for(play_t *play)
 void play_stopped_leader_is_replaced(play_t *play)
 {
     begin_one(play, 300, 40);
-    GO(play_to(play, decode(play), MESSAGE_step_done));
-    world_stall(play->world, decode(play), 20 * (uint64_t)PLAY_SECOND_US);
-    GO(next_attempt_is_not_alone(play));
-    EXPECT_EQUAL(play, play_life(play, decode(play)), 2);
-    GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
+    GO(play_to(play, play->decode, MESSAGE_step_done));
+    world_stall(play->world, play->decode, 20 * (uint64_t)PLAY_SECOND_US);
+    GO(is_replayed_once(play));
+    EXPECT_EQUAL(play, play_life(play, play->decode), 2);
 }
 
 void play_everything_stops_for_30_seconds(play_t *play)

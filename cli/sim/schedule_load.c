@@ -3,21 +3,6 @@
 
 #include "cli/sim/schedule.h"
 
-static actor_id_t gateway(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_GATEWAY, 0);
-}
-
-static actor_id_t prefill(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_PREFILL, 0);
-}
-
-static actor_id_t decode(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_DECODE, 0);
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 void play_exactly_512_cached_tokens(play_t *play)
@@ -70,7 +55,7 @@ void play_two_prompts_of_more_than_half_the_pool(play_t *play)
     play_begin(play);
     while (!world_all_ended(play->world)) {
         GO(world_step(play->world));
-        if (sim_is_alive(world_sim(play->world), prefill(play)) &&
+        if (sim_is_alive(world_sim(play->world), play->prefill) &&
             play_prefill(play)->pages_held > most)
             most = play_prefill(play)->pages_held;
     }
@@ -102,7 +87,7 @@ void play_retractions_in_turn(play_t *play)
                 first[n] = m->seniority;
             EXPECT(play, memcmp(&first[n], &m->seniority, sizeof(first[n])) == 0);
         } else if (event.kind == SIM_DISPATCHED && event.message == MESSAGE_end &&
-                   event.actor == gateway(play)) {
+                   event.actor == play->gateway) {
             const message_end_t *m = event.body;
             uint32_t n = m->request & 0xffffffff;
 
@@ -144,8 +129,7 @@ void play_poisoned_prompt_and_no_supervisor(play_t *play)
     play->config.poisoned = POISONED + 1;
     play_begin(play);
     GO(play_for(play, PLAY_READY_US - 1));
-    world_cut(play->world, play_actor(play, TOPOLOGY_SUPERVISOR, 0), prefill(play),
-              30 * (uint64_t)PLAY_SECOND_US);
+    world_cut(play->world, play->supervisor, play->prefill, 30 * (uint64_t)PLAY_SECOND_US);
     GO(play_to_ends(play));
     EXPECT(play, sim_now_us(world_sim(play->world)) < 30 * (uint64_t)PLAY_SECOND_US);
     EXPECT_EQUAL(play, world_client(play->world, POISONED)->end_reason, END_POISONED);
@@ -213,12 +197,12 @@ void play_gateway_stops_under_1024_streams(play_t *play)
         play_ask(play, PLAY_READY_US, 20, 120);
     play_begin(play);
     do
-        GO(play_to(play, decode(play), MESSAGE_reserve));
+        GO(play_to(play, play->decode, MESSAGE_reserve));
     while (play_decode(play)->live < STREAMS);
     steps = play_decode(play)->steps;
-    world_stall(play->world, gateway(play), PLAY_SECOND_US);
+    world_stall(play->world, play->gateway, PLAY_SECOND_US);
     GO(play_for(play, PLAY_SECOND_US / 10));
-    stream = sim_stream(world_sim(play->world), decode(play), gateway(play));
+    stream = sim_stream(world_sim(play->world), play->decode, play->gateway);
     EXPECT(play, play_decode(play)->steps > steps + 30);
     EXPECT_EQUAL(play, stream->states_out[MESSAGE_tokens], 1);
     EXPECT(play, stream->out.count <= 1 + 2 * play_decode(play)->ended); /* and END and FENCED */
@@ -233,14 +217,18 @@ static bool stop(play_t *play, actor_id_t actor)
     return play_for(play, PLAY_SECOND_US / 100);
 }
 
+static uint32_t requests_out(const play_t *play, actor_id_t from, actor_id_t to)
+{
+    return sim_stream(world_sim(play->world), from, to)->requests_out;
+}
+
 /* Until a request of `from` waits at `to`. */
 static bool fills(play_t *play, actor_id_t from, actor_id_t to)
 {
-    sim_t *sim = world_sim(play->world);
-    uint64_t end = sim_now_us(sim) + PLAY_SECOND_US;
+    uint64_t end = sim_now_us(world_sim(play->world)) + PLAY_SECOND_US;
 
-    while (sim_stream(sim, from, to)->requests_out == 0) {
-        if (sim_now_us(sim) > end)
+    while (requests_out(play, from, to) == 0) {
+        if (sim_now_us(world_sim(play->world)) > end)
             world_violate(play->world, "schedule: %s sends no request to %s",
                           play->topology.actors[from].name, play->topology.actors[to].name);
         if (!world_step(play->world))
@@ -251,32 +239,26 @@ static bool fills(play_t *play, actor_id_t from, actor_id_t to)
 
 void play_ring_of_full_mailboxes(play_t *play)
 {
-    actor_id_t scheduler = play_actor(play, TOPOLOGY_SCHEDULER, 0);
-    actor_id_t transfer = play_actor(play, TOPOLOGY_TRANSFER, 0);
-
     play->config.credit_messages = 1;
     play->topology.prefills[0].chunk_tokens = PAGE_TOKENS;
     for (uint32_t i = 0; i < 100; i++)
         play_ask(play, PLAY_READY_US + i * 4000, 1000, 10);
     play_begin(play);
-    GO(play_to(play, transfer, MESSAGE_kv_ready));
-    GO(stop(play, transfer));
-    GO(fills(play, prefill(play), transfer));
-    GO(fills(play, decode(play), transfer));
-    GO(stop(play, decode(play)));
-    GO(fills(play, prefill(play), decode(play)));
-    GO(stop(play, prefill(play)));
-    GO(fills(play, gateway(play), prefill(play)));
-    GO(stop(play, scheduler));
-    GO(fills(play, gateway(play), scheduler));
+    GO(play_to(play, play->transfer, MESSAGE_kv_ready));
+    GO(stop(play, play->transfer));
+    GO(fills(play, play->prefill, play->transfer));
+    GO(fills(play, play->decode, play->transfer));
+    GO(stop(play, play->decode));
+    GO(fills(play, play->prefill, play->decode));
+    GO(stop(play, play->prefill));
+    GO(fills(play, play->gateway, play->prefill));
+    GO(stop(play, play->scheduler));
+    GO(fills(play, play->gateway, play->scheduler));
     GO(play_for(play, PLAY_SECOND_US / 2));
-    EXPECT_EQUAL(play, sim_stream(world_sim(play->world), prefill(play), transfer)->requests_out,
-                 1);
-    EXPECT_EQUAL(play, sim_stream(world_sim(play->world), decode(play), transfer)->requests_out, 1);
-    EXPECT_EQUAL(play,
-                 sim_stream(world_sim(play->world), prefill(play), decode(play))->requests_out, 1);
-    EXPECT_EQUAL(play,
-                 sim_stream(world_sim(play->world), gateway(play), prefill(play))->requests_out, 1);
+    EXPECT_EQUAL(play, requests_out(play, play->prefill, play->transfer), 1);
+    EXPECT_EQUAL(play, requests_out(play, play->decode, play->transfer), 1);
+    EXPECT_EQUAL(play, requests_out(play, play->prefill, play->decode), 1);
+    EXPECT_EQUAL(play, requests_out(play, play->gateway, play->prefill), 1);
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 0);
 }
@@ -322,7 +304,7 @@ void play_all_decode_groups_end_degraded(play_t *play)
     play_ask(play, PLAY_READY_US + PLAY_SECOND_US, 500, 10);
     play_ask(play, 40 * (uint64_t)PLAY_SECOND_US, 500, 10);
     play_begin(play);
-    GO(play_to(play, gateway(play), MESSAGE_tokens));
+    GO(play_to(play, play->gateway, MESSAGE_tokens));
     while (!world_all_ended(play->world)) {
         GO(world_step(play->world));
         for (uint16_t i = 0; i < 2; i++)

@@ -1,16 +1,6 @@
 /* schedule_report.c - what others have reported of other engines (docs/bugs.md), made here on purpose. */
 #include "cli/sim/schedule.h"
 
-static actor_id_t prefill(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_PREFILL, 0);
-}
-
-static actor_id_t decode(const play_t *play)
-{
-    return play_actor(play, TOPOLOGY_DECODE, 0);
-}
-
 /* Both pools have room for one of the two. The first is aborted while its last copy stands still. */
 void play_pages_wait_for_a_paused_copy(play_t *play)
 {
@@ -26,12 +16,12 @@ void play_pages_wait_for_a_paused_copy(play_t *play)
     world_slow(play->world, reader, 100000000);
     GO(play_to(play, reader, MESSAGE_pull));
     world_abort(play->world, 0);
-    GO(play_to(play, decode(play), MESSAGE_abort));
+    GO(play_to(play, play->decode, MESSAGE_abort));
     GO(play_for(play, 20 * (uint64_t)PLAY_SECOND_US)); /* no timer gives them away */
     EXPECT_EQUAL(play, play_decode(play)->opened, 1);
-    EXPECT(play, play_is(play, decode(play), 1, 1, "ending"));
-    EXPECT(play, play_is(play, prefill(play), 1, 1, "ending"));
-    EXPECT(play, play_is(play, prefill(play), 2, 1, "queued"));
+    EXPECT(play, play_is(play, play->decode, 1, 1, "ending"));
+    EXPECT(play, play_is(play, play->prefill, 1, 1, "ending"));
+    EXPECT(play, play_is(play, play->prefill, 2, 1, "queued"));
     world_kill(play->world, reader); /* its copy is over for sure */
     world_slow(play->world, reader, 1);
     GO(play_to_ends(play));
@@ -49,11 +39,11 @@ void play_prefill_leader_dies_with_5_in_transfer(play_t *play)
     world_slow(play->world, reader, 200);
     for (uint32_t i = 0; i < 5; i++)
         GO(play_to(play, reader, MESSAGE_pull));
-    world_kill(play->world, prefill(play));
+    world_kill(play->world, play->prefill);
     world_slow(play->world, reader, 1);
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 5);
-    EXPECT_EQUAL(play, play_life(play, decode(play)), 1);
+    EXPECT_EQUAL(play, play_life(play, play->decode), 1);
     EXPECT_EQUAL(play, play_decode(play)->reforms, 0);
 }
 
@@ -97,12 +87,12 @@ void play_leader_dies_20_times(play_t *play)
         play_ask(play, PLAY_READY_US + i * APART_S * (uint64_t)PLAY_SECOND_US, 700, 40);
     play_begin(play);
     for (uint32_t i = 0; i < DEATHS; i++) {
-        GO(play_to(play, decode(play), MESSAGE_landed));
-        world_kill(play->world, decode(play));
+        GO(play_to(play, play->decode, MESSAGE_landed));
+        world_kill(play->world, play->decode);
         GO(play_for(play, (APART_S - 1) * (uint64_t)PLAY_SECOND_US));
     }
     GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_life(play, decode(play)), 1 + DEATHS);
+    EXPECT_EQUAL(play, play_life(play, play->decode), 1 + DEATHS);
     EXPECT_EQUAL(play, play_gateway(play)->replayed, DEATHS);
 }
 
@@ -127,7 +117,7 @@ void play_retracted_then_aborted(play_t *play)
     play_ask(play, 30 * (uint64_t)PLAY_SECOND_US, 250, 600);
     play_begin(play);
     do
-        GO(play_to(play, decode(play), MESSAGE_step_done));
+        GO(play_to(play, play->decode, MESSAGE_step_done));
     while (play_decode(play)->retracted < 10);
     for (uint32_t i = 0; i < 4; i++)
         world_abort(play->world, i);

@@ -26,7 +26,7 @@ static void test_schedule(void **state)
     char violation[WORLD_VIOLATION_BYTES];
 
     for (uint64_t seed = 1; seed <= seeds(); seed++) {
-        assert_int_equal(schedule_play(schedule, seed, NULL, violation), STATUS_OK);
+        assert_int_equal(schedule_play(schedule, seed, NULL, NULL, violation), STATUS_OK);
         if (violation[0])
             fail_msg("%s, seed %llu: %s (%s)", schedule->name, (unsigned long long)seed, violation,
                      schedule->text);
