@@ -77,6 +77,11 @@ bool request_has_penalty(const request_parameters_t *request)
     return penalty < 1.0f || penalty > 1.0f;
 }
 
+bool exit_is_suspect(uint8_t cause)
+{
+    return cause == EXIT_FAILED_ITSELF || cause == EXIT_CRASHED || cause == EXIT_HUNG;
+}
+
 /* ---- list ------------------------------------------------------------------------------------ */
 
 static request_link_t *link_of(const request_list_t *list, void *entries, uint32_t index)

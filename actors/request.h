@@ -31,6 +31,8 @@ record_limits_t request_limits(const request_parameters_t *request);
 bool request_ends(const request_parameters_t *request, const uint32_t *end_tokens,
                   uint32_t end_token_count, uint32_t token);
 bool request_has_penalty(const request_parameters_t *request);
+/* An end of a process that what it worked on may have caused, for nobody else did; an exit_cause_t. */
+bool exit_is_suspect(uint8_t cause);
 
 /* The first member of a table's entries that stand in a list, oldest first. */
 typedef struct {

@@ -67,7 +67,8 @@ typedef enum {
     EXIT_FAILED_ITSELF,
     EXIT_CRASHED,
     EXIT_KILLED_OUTSIDE,
-    EXIT_KILLED_BY_US
+    EXIT_KILLED_BY_US,
+    EXIT_HUNG /* killed by us, since it did nothing though nobody had stopped it */
 } exit_cause_t;
 
 typedef enum {

@@ -147,7 +147,7 @@
 #define EXITED_FIELDS(F, R, I, r)                                                                                      \
     F(r, actor, actor, ANYBODY, "who was reaped")                                                                      \
     F(r, u32, incarnation, 0, "which life")                                                                            \
-    F(r, u8, cause, 0, "exit_cause_t: clean, failed, crashed, killed from outside, killed by us")
+    F(r, u8, cause, 0, "exit_cause_t: clean, failed, crashed, killed from outside, killed by us, hung")
 
 #define TICK_FIELDS(F, R, I, r)                                                                                        \
     F(r, u64, now_ms, 0, "time since this life began, without pauses of the machine")                                  \
@@ -205,7 +205,8 @@
 #define STALLED_FIELDS(F, R, I, r)                                                                                     \
     F(r, actor, actor, ALL, "whose progress word stands still")                                                        \
     F(r, u32, incarnation, 0, "which life")                                                                            \
-    F(r, u32, still_ms, 0, "for how long")
+    F(r, u32, still_ms, 0, "for how long")                                                                             \
+    F(r, u8, stopped, 0, "1: a signal stopped it")
 
 /* ---- clients ------------------------------------------------------------------------------------------------- */
 

@@ -449,11 +449,9 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     attempt_t *all = attempts_of(self);
     source_t *source = source_of(self, m->actor);
     uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
-    bool ours =
-        m->cause == EXIT_CLEAN || m->cause == EXIT_KILLED_OUTSIDE || m->cause == EXIT_KILLED_BY_US;
 
     if (group_exited(group_of(self), m->actor, m->incarnation))
-        reform(self, "a rank exited", !ours, outbox);
+        reform(self, "a rank exited", exit_is_suspect(m->cause), outbox);
     for (uint32_t i = self->live.first, next; i != NIL; i = next) {
         bool is_transfer = all[i].transfer == m->actor;
 

@@ -507,7 +507,7 @@ static bool depends_on(const request_t *request, actor_id_t actor)
 /* Was it with that actor, which crashed? Where it was only routed to, it was not. */
 static bool crashed_with(const request_t *request, const message_exited_t *m)
 {
-    return (m->cause == EXIT_CRASHED || m->cause == EXIT_FAILED_ITSELF) && request->state != ROUTED;
+    return exit_is_suspect(m->cause) && request->state != ROUTED;
 }
 
 static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)

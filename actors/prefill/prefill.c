@@ -387,11 +387,9 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_exited_t *m = envelope->body;
     attempt_t *all = attempts_of(self);
     target_t *target = prefill_target(self, m->actor);
-    bool ours =
-        m->cause == EXIT_CLEAN || m->cause == EXIT_KILLED_OUTSIDE || m->cause == EXIT_KILLED_BY_US;
 
     if (group_exited(group_of(self), m->actor, m->incarnation))
-        reform(self, "a rank exited", !ours, outbox);
+        reform(self, "a rank exited", exit_is_suspect(m->cause), outbox);
     for (uint32_t i = self->live.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         lose_peer(self, &all[i], m->actor, outbox);

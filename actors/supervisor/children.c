@@ -213,13 +213,21 @@ static void signal_child(children_t *self, const message_signal_t *m)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
+static bool is_stopped(const child_t *child)
+{
+    siginfo_t info = {0};
+
+    return waitid(P_PIDFD, (id_t)child->descriptor, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+}
+
 /* A progress word moves with every TICK. One that stands still belongs to a process that is stopped
  * or stuck, and so does one that is not there: a process shows it before it does anything else. Time
  * counts in watches, so that a pause of the machine is worth one. */
 static void watch(children_t *self, child_t *child)
 {
     const char *name = roster_name(self->setup->roster, child->actor);
-    message_stalled_t stalled = {child->actor, child->incarnation, 0};
+    message_stalled_t stalled = {.actor = child->actor, .incarnation = child->incarnation};
     uint64_t progress = 0;
 
     if (!child->figures &&
@@ -235,6 +243,7 @@ static void watch(children_t *self, child_t *child)
         return;
     }
     stalled.still_ms = ++child->still * WATCH_SECONDS * 1000;
+    stalled.stopped = is_stopped(child);
     if (child->still > 1)
         process_post(self->process, PORT_PROCESS, MESSAGE_stalled, &stalled);
 }

@@ -36,7 +36,7 @@ static const char *const state_names[] = {"up", "closing", "stopping", "stopped"
 
 typedef struct {
     uint8_t state; /* child_state_t */
-    uint8_t killed_by_us;
+    uint8_t killed_by_us; /* exit_cause_t to say of it; 0: it is not */
     uint8_t drains;      /* a leader whose group an operator wants empty */
     uint8_t cause;       /* exit_cause_t of `ended` */
     incarnation_t ended; /* the last life that was reaped; 0: none */
@@ -89,9 +89,9 @@ static void push_signal(supervisor_t *self, actor_id_t actor, bool hard, outbox_
     outbox_push(outbox, PORT_PROCESS, MESSAGE_signal, &signal);
 }
 
-/* A process that must not live. It is ours to restart, and nobody is charged for it. */
-static void put_down(supervisor_t *self, actor_id_t actor, const char *reason, size_t bytes,
-                     outbox_t *outbox)
+/* A process that must not live. It is ours to restart, and nobody is charged for it unless it hung. */
+static void put_down(supervisor_t *self, actor_id_t actor, exit_cause_t cause, const char *reason,
+                     size_t bytes, outbox_t *outbox)
 {
     child_t *child = &self->children[actor];
 
@@ -99,7 +99,7 @@ static void put_down(supervisor_t *self, actor_id_t actor, const char *reason, s
         return; /* it is on its way */
     LOG(WARN, "SUPERVISOR-KILL actor=%s incarnation=%u reason=\"%.*s\"", self->names[actor],
         child->incarnation, (int)bytes, reason);
-    child->killed_by_us = 1;
+    child->killed_by_us = (uint8_t)cause;
     push_signal(self, actor, true, outbox);
 }
 
@@ -178,7 +178,7 @@ static void plan_restart(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
 static const char *cause_text(uint8_t cause)
 {
     static const char *const texts[] = {"ended", "failed", "crashed", "was killed from outside",
-                                        "was killed by its supervisor"};
+                                        "was killed by its supervisor", "hung"};
 
     return cause < COUNT_OF(texts) ? texts[cause] : "ended";
 }
@@ -196,7 +196,7 @@ static status_t on_reaped(void *arg, const envelope_t *envelope, outbox_t *outbo
                     m->incarnation);
     child = &self->children[m->actor];
     if (child->killed_by_us)
-        exited.cause = EXIT_KILLED_BY_US;
+        exited.cause = child->killed_by_us;
     child->ended = m->incarnation;
     child->cause = exited.cause;
     self->running--;
@@ -230,7 +230,7 @@ static status_t on_kill(void *arg, const envelope_t *envelope, outbox_t *outbox)
         self->children[m->actor].incarnation != m->incarnation)
         self->stale_kills++; /* it exited by itself meanwhile */
     else
-        put_down(self, m->actor, m->reason.data, m->reason.count, outbox);
+        put_down(self, m->actor, EXIT_KILLED_BY_US, m->reason.data, m->reason.count, outbox);
     return STATUS_OK;
 }
 
@@ -255,7 +255,8 @@ static status_t on_stalled(void *arg, const envelope_t *envelope, outbox_t *outb
     if (is_child(self, m->actor) && self->children[m->actor].state == CHILD_RUNNING &&
         self->children[m->actor].incarnation == m->incarnation &&
         m->still_ms >= SUPERVISOR_STALLED_MS_MAX)
-        put_down(self, m->actor, reason, sizeof(reason) - 1, outbox);
+        put_down(self, m->actor, m->stopped ? EXIT_KILLED_BY_US : EXIT_HUNG, reason,
+                 sizeof(reason) - 1, outbox);
     return STATUS_OK;
 }
 

@@ -217,7 +217,7 @@ static void on_continued(void *context, sim_t *sim)
 static void on_still_stalled(void *context, sim_t *sim)
 {
     job_t *job = context;
-    message_stalled_t stalled = {job->actor, job->incarnation, SUPERVISOR_STALLED_MS_MAX};
+    message_stalled_t stalled = {job->actor, job->incarnation, SUPERVISOR_STALLED_MS_MAX, 1};
 
     if (lives(job->world, job->actor, job->incarnation))
         sim_post(sim, supervisor_of(job->world, job->actor), PORT_PROCESS, MESSAGE_stalled,

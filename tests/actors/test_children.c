@@ -28,7 +28,8 @@ static const char script[] = "#!/bin/sh\n"
                              "2) exit 3 ;;\n"
                              "3) kill -SEGV $$ ;;\n"
                              "4) kill -TERM $$ ;;\n"
-                             "5|6) exec sleep 600 ;;\n"
+                             "5) exec sleep 600 ;;\n"
+                             "6) kill -STOP $$ ;;\n"
                              "esac\n";
 
 /* ---- a supervisor that starts each once and notes what became of it ---- */
@@ -68,6 +69,7 @@ static status_t on_stalled(void *arg, const envelope_t *envelope, outbox_t *outb
     starter_t *self = arg;
 
     assert_true(m->actor == ENDS_STALLED || m->actor == ENDS_MUTE);
+    assert_int_equal(m->stopped, m->actor == ENDS_MUTE);
     assert_true(m->still_ms >= 2000);
     assert_int_equal(figures_open(shown_prefix, shown_name, &shown), STATUS_OK);
     assert_string_equal(shown->state_names[figure_get(&shown->state)], "degraded");

@@ -174,19 +174,29 @@ static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
         ((const message_degraded_t *)scene_take(scene, gateway, MESSAGE_degraded))->actor, victim);
 }
 
+/* Whoever was stopped from outside did nothing wrong; who stands still by itself hangs. */
 static void test_stalled_child_is_put_down(void **state)
 {
     scene_t *scene = *state;
     actor_id_t victim = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
-    message_stalled_t stalled = {victim, 1, SUPERVISOR_STALLED_MS_MAX - 1};
 
     start(scene);
-    scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
-    scene_expect_nothing(scene);
-    stalled.still_ms++;
-    scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
-    assert_int_equal(
-        ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor, victim);
+    for (incarnation_t life = 1; life <= 2; life++) {
+        message_stalled_t stalled = {victim, life, SUPERVISOR_STALLED_MS_MAX - 1, life == 1};
+
+        scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
+        scene_expect_nothing(scene);
+        stalled.still_ms++;
+        scene_send(scene, PORT_PROCESS, MESSAGE_stalled, &stalled);
+        assert_int_equal(
+            ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->actor,
+            victim);
+        reap(scene, victim, life, EXIT_KILLED_OUTSIDE);
+        assert_int_equal(expect_exited(scene, victim, life),
+                         life == 1 ? EXIT_KILLED_BY_US : EXIT_HUNG);
+        if (life == 1)
+            scene_take(scene, PORT_PROCESS, MESSAGE_spawn);
+    }
 }
 
 static void test_stop_asks_then_kills_then_ends_itself(void **state)

@@ -363,7 +363,7 @@ static void act_children(crowd_t *crowd)
     actor_id_t child = (actor_id_t)script_below(script, roster.count);
     incarnation_t life = crowd->children[child];
     message_reaped_t reaped = {child, life, (uint8_t)(how % 5), 9};
-    message_stalled_t stalled = {child, life, 1000u * how};
+    message_stalled_t stalled = {child, life, 1000u * how, how & 1};
     message_stop_t stop = {0};
 
     if (how == 255)
