@@ -381,6 +381,17 @@ static void lose_peer(prefill_t *self, attempt_t *attempt, actor_id_t actor, out
         prefill_settle(self, attempt, outbox);
 }
 
+/* Decode may have been BUSY only since that gateway was not known there, which may never be known again:
+ * then it says no ROOM, and all others would wait. */
+static void lose_gateway(prefill_t *self, actor_id_t actor)
+{
+    bool is_gateway =
+        actor >= self->gateway_first && actor < self->gateway_first + self->gateway_count;
+
+    for (uint32_t i = 0; i < self->target_count && is_gateway; i++)
+        self->targets[i].blocked = false;
+}
+
 static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     prefill_t *self = arg;
@@ -394,6 +405,7 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         next = all[i].link.next;
         lose_peer(self, &all[i], m->actor, outbox);
     }
+    lose_gateway(self, m->actor);
     if (target) {
         target->state = PAIR_UNTESTED;
         target->source_epoch = 0;

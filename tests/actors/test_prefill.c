@@ -186,6 +186,24 @@ static void test_busy_gives_the_pages_back_until_room(void **state)
     expect_all_free(peers);
 }
 
+/* Decode did not know that gateway, and never will. */
+static void test_who_waits_for_room_and_goes_holds_up_nobody(void **state)
+{
+    peers_t *peers = *state;
+
+    peers->busy_once = true;
+    request(peers, 1, PEERS_PROMPT, 5);
+    peers_run(peers);
+    peers_kill(peers, peers->gateway);
+    assert_int_equal(counts(peers)->live, 0);
+    peers->lives[peers->gateway] = 2;
+    capture_up_set(peers->scene->capture, peers->gateway, true);
+    request(peers, 2, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 1);
+    expect_all_free(peers);
+}
+
 /* 63 pages: four prompts of 15 pages fit, the fifth waits and holds up the sixth.
  * T18 of docs/bugs.md. */
 static void test_pages_are_leased_all_or_none_oldest_first(void **state)
@@ -423,6 +441,7 @@ int main(void)
         ALONE(test_a_first_token_that_is_the_last_ends_here_and_aborts_decode),
         ALONE(test_a_replay_publishes_nothing_and_must_not_differ),
         ALONE(test_busy_gives_the_pages_back_until_room),
+        ALONE(test_who_waits_for_room_and_goes_holds_up_nobody),
         ALONE(test_pages_are_leased_all_or_none_oldest_first),
         ALONE(test_what_can_never_fit_is_refused_at_once),
         ALONE(test_a_reform_forgets_the_index_and_keeps_the_queue),
