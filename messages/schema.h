@@ -147,7 +147,7 @@
 #define EXITED_FIELDS(F, R, I, r)                                                                                      \
     F(r, actor, actor, ANYBODY, "who was reaped")                                                                      \
     F(r, u32, incarnation, 0, "which life")                                                                            \
-    F(r, u8, cause, 0, "exit_cause_t: clean, failed, crashed, killed from outside, killed by us, hung")
+    F(r, u8, cause, 0, "exit_cause_t: clean, failed, crashed, killed outside, killed by us, hung")
 
 #define TICK_FIELDS(F, R, I, r)                                                                                        \
     F(r, u64, now_ms, 0, "time since this life began, without pauses of the machine")                                  \

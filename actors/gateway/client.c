@@ -769,7 +769,8 @@ static status_t open_all(port_state_t *self, const client_setup_t *setup)
     const topology_gateway_t *gateway = &self->topology->gateways[setup->gateway];
     http_limits_t limits = {
         .body_bytes = CLIENT_BODY_BYTES +
-                      (size_t)CLIENT_BODY_BYTES_PER_TOKEN * self->topology->context_tokens};
+                      (size_t)CLIENT_BODY_BYTES_PER_TOKEN * self->topology->context_tokens,
+        .bodies_bytes = CLIENT_BODIES_BYTES};
 
     self->client_max = gateway->streams_max + 1;
     if (self->client_max > 1u << CLIENT_BITS)

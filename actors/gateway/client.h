@@ -6,6 +6,7 @@
 #ifndef ACTORS_GATEWAY_CLIENT_H
 #define ACTORS_GATEWAY_CLIENT_H
 
+#include "actors/gateway/http.h"
 #include "runtime/process.h"
 #include "topology/topology.h"
 
@@ -14,6 +15,7 @@ enum {
      * ones. What is larger could not be served, and would hold up everybody while it is read. */
     CLIENT_BODY_BYTES = 1 << 20,
     CLIENT_BODY_BYTES_PER_TOKEN = 128,
+    CLIENT_BODIES_BYTES = 4 * HTTP_BODY_BYTES_MAX, /* of bodies that are not whole yet, all together */
     CLIENT_PROBE_MS = 100,    /* between two requests of its own, until one is answered: ready */
     CLIENT_PROBE_READY_S = 5, /* and from then on; no answer within it: not ready */
 };

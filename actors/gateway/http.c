@@ -7,8 +7,9 @@
  * any other connection is shut down for reading then, which makes libmicrohttpd look again, take what
  * is still there, and find the end behind it.
  *
- * A connection is at rest until the whole of a request is here. Those at rest stand in a list, the one
- * longest there first: it is closed when all places are taken.
+ * A connection is at rest until the whole of a request is here, and when a whole answer that is no
+ * user's is left to its socket. Those at rest stand in a list, the one longest there first: it is closed
+ * when all places are taken, or all room for bodies.
  *
  *   RECEIVING ──whole──> WAITING (suspended) ──answer──> ANSWERING ──> done
  *                             │ EOF: LOST                  └ stream empty: suspended, watched again
@@ -33,7 +34,8 @@ typedef struct connection connection_t;
 
 struct connection {
     struct MHD_Connection *mhd;
-    http_exchange_t *exchange; /* that waits: suspended */
+    http_exchange_t *exchange;  /* that waits: suspended */
+    http_exchange_t *receiving; /* whose request is not whole yet */
     int socket;
     bool rests;
     connection_t *previous; /* those at rest */
@@ -74,6 +76,7 @@ struct http {
     http_limits_t limits;
     http_exchange_t *exchanges;
     uint32_t connections;
+    size_t bodies_bytes; /* rooms of all bodies */
     connection_t *rest_first; /* longest at rest */
     connection_t *rest_last;
 };
@@ -205,6 +208,7 @@ static http_exchange_t *exchange_begin(http_t *http, struct MHD_Connection *conn
         return NULL;
     exchange->http = http;
     exchange->client = client;
+    client->receiving = exchange;
     exchange->connection = connection;
     exchange->method = strdup(method);
     exchange->path = strdup(path);
@@ -215,6 +219,15 @@ static http_exchange_t *exchange_begin(http_t *http, struct MHD_Connection *conn
     if (!exchange->method || !exchange->path)
         exchange->refuse_status = MHD_HTTP_SERVICE_UNAVAILABLE;
     return exchange;
+}
+
+static void forget_body(http_exchange_t *exchange)
+{
+    exchange->http->bodies_bytes -= exchange->body_room;
+    free(exchange->body);
+    exchange->body = NULL;
+    exchange->body_bytes = exchange->body_room = 0;
+    exchange->client->receiving = NULL;
 }
 
 static void exchange_free(http_exchange_t *exchange)
@@ -229,9 +242,25 @@ static void exchange_free(http_exchange_t *exchange)
         MHD_destroy_response(exchange->response);
     free(exchange->method);
     free(exchange->path);
-    free(exchange->body);
+    forget_body(exchange);
     free(exchange->buffer);
     free(exchange);
+}
+
+/* For so many bytes more, in bodies of others. */
+static void make_room(http_t *http, const http_exchange_t *exchange, size_t bytes)
+{
+    for (connection_t *client = http->rest_first, *next;
+         client && http->bodies_bytes + bytes > http->limits.bodies_bytes; client = next) {
+        http_exchange_t *other = client->receiving;
+
+        next = client->next;
+        if (!other || other == exchange || !other->body)
+            continue;
+        other->refuse_status = MHD_HTTP_SERVICE_UNAVAILABLE; /* what is on its way is not kept either */
+        forget_body(other);
+        shutdown(client->socket, SHUT_RDWR);
+    }
 }
 
 static void append_body(http_exchange_t *exchange, const char *data, size_t bytes)
@@ -245,12 +274,15 @@ static void append_body(http_exchange_t *exchange, const char *data, size_t byte
     }
     if (exchange->body_bytes + bytes + 1 > exchange->body_room) {
         size_t room = 2 * (exchange->body_bytes + bytes) + 1024;
-        char *grown = realloc(exchange->body, room);
+        char *grown;
 
+        make_room(exchange->http, exchange, room - exchange->body_room);
+        grown = realloc(exchange->body, room);
         if (!grown) {
             exchange->refuse_status = MHD_HTTP_SERVICE_UNAVAILABLE;
             return;
         }
+        exchange->http->bodies_bytes += room - exchange->body_room;
         exchange->body = grown;
         exchange->body_room = room;
     }
@@ -261,13 +293,17 @@ static void append_body(http_exchange_t *exchange, const char *data, size_t byte
 
 static void refuse(http_exchange_t *exchange)
 {
-    char body[256];
+    const bool large = exchange->refuse_status == MHD_HTTP_CONTENT_TOO_LARGE;
+    char why[96] = "there is no memory for this request's body now", body[256];
 
+    if (large)
+        (void)snprintf(why, sizeof(why),
+                       "the request body is too large: at most %zu bytes are taken",
+                       exchange->http->limits.body_bytes);
     (void)snprintf(body, sizeof(body),
-                   "{\"error\": {\"message\": \"the request body is too large: at most %zu bytes "
-                   "are taken\", \"type\": \"invalid_request_error\", \"param\": null, "
+                   "{\"error\": {\"message\": \"%s\", \"type\": \"%s\", \"param\": null, "
                    "\"code\": null}}",
-                   exchange->http->limits.body_bytes);
+                   why, large ? "invalid_request_error" : "server_error");
     http_answer(exchange, exchange->refuse_status, "application/json", 0, body, strlen(body));
 }
 
@@ -297,8 +333,7 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *connectio
         else
             http->handlers.request(http->context, exchange, exchange->method, exchange->path,
                                    exchange->body ? exchange->body : "", exchange->body_bytes);
-        free(exchange->body);
-        exchange->body = NULL;
+        forget_body(exchange);
     }
     if (exchange->lost)
         return MHD_NO; /* closes the connection; `done` follows */
@@ -461,6 +496,8 @@ static void respond(http_exchange_t *exchange, unsigned status, const char *cont
             MHD_add_response_header(exchange->response, exchange->header_name,
                                     exchange->header_value);
     }
+    if (!exchange->streaming && !exchange->user)
+        rest_begin(exchange->http, exchange->client);
     resume_connection(exchange);
 }
 

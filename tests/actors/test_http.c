@@ -17,9 +17,16 @@
 
 #include "actors/gateway/http.h"
 
-enum { STREAM_BYTES = 1 << 20, TURNS_MAX = 100000, CONNECTIONS_MAX = 16, BODY_BYTES = 3 << 20 };
+enum {
+    STREAM_BYTES = 1 << 20,
+    TURNS_MAX = 100000,
+    CONNECTIONS_MAX = 16,
+    BODY_BYTES = 3 << 20,
+    BODIES_BYTES = 8 << 20,
+    LARGE_BYTES = 6 << 20 /* more than sockets hold for who does not read */
+};
 
-static const http_limits_t limits = {CONNECTIONS_MAX, BODY_BYTES};
+static const http_limits_t limits = {CONNECTIONS_MAX, BODY_BYTES, BODIES_BYTES};
 
 typedef struct {
     http_t *http;
@@ -45,6 +52,10 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
     snprintf(world->path, sizeof(world->path), "%s", path);
     if (strcmp(path, "/now") == 0) {
         http_answer(exchange, 200, "text/plain", 0, "at once", 7);
+    } else if (strcmp(path, "/large") == 0) {
+        static char large[LARGE_BYTES];
+
+        http_answer(exchange, 200, "text/plain", 0, large, sizeof(large));
     } else if (strcmp(path, "/stream") == 0) {
         world->stream_left = STREAM_BYTES;
         http_stream_begin(exchange, 200, "text/event-stream");
@@ -324,6 +335,59 @@ static void test_the_connection_longest_at_rest_makes_room(void **state)
     close(last);
 }
 
+static void test_who_does_not_read_keeps_nobody_out(void **state)
+{
+    world_t *world = *state;
+    int deaf[2 * CONNECTIONS_MAX], last;
+    char text[1024];
+
+    for (unsigned i = 0; i < COUNT_OF(deaf); i++) {
+        deaf[i] = client(world, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+        for (int n = 0; n < TURNS_MAX && world->requests <= i; n++)
+            turn(world);
+    }
+    last = client(world, "GET /now HTTP/1.1\r\nHost: a\r\n\r\n");
+    read_until(world, last, "at once", text, sizeof(text));
+    assert_non_null(strstr(text, "at once"));
+    assert_int_equal(world->requests, COUNT_OF(deaf) + 1);
+    for (unsigned i = 0; i < COUNT_OF(deaf); i++)
+        close(deaf[i]);
+    close(last);
+}
+
+/* Bodies that never become whole hold only so much memory, and who goes on gets through. */
+static void test_the_body_longest_at_rest_makes_room(void **state)
+{
+    static const char head[] = "POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 2097152\r\n\r\n";
+    static char block[1 << 20];
+    world_t *world = *state;
+    int halves[8], last;
+    char text[1024];
+
+    memset(block, 'b', sizeof(block));
+    for (unsigned i = 0; i <= COUNT_OF(halves); i++) {
+        int descriptor = client(world, head);
+        size_t left = i < COUNT_OF(halves) ? sizeof(block) : 2 * sizeof(block);
+
+        while (left > 0) {
+            ssize_t bytes = send(descriptor, block, left < sizeof(block) ? left : sizeof(block), 0);
+
+            left -= bytes > 0 ? (size_t)bytes : 0;
+            turn(world);
+        }
+        *(i < COUNT_OF(halves) ? &halves[i] : &last) = descriptor;
+    }
+    read_until(world, last, "at once", text, sizeof(text));
+    assert_non_null(strstr(text, "at once"));
+    assert_int_equal(world->body_bytes, 2 * sizeof(block));
+    assert_int_equal(recv(halves[0], text, sizeof(text), 0), 0);
+    assert_int_equal(recv(halves[COUNT_OF(halves) - 1], text, sizeof(text), 0), -1); /* goes on */
+    assert_in_range(http_connections(world->http), 2, 5);
+    for (unsigned i = 0; i < COUNT_OF(halves); i++)
+        close(halves[i]);
+    close(last);
+}
+
 static void test_closing_ends_what_waits(void **state)
 {
     world_t *world = *state;
@@ -369,6 +433,8 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_connection_longest_at_rest_makes_room, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_who_does_not_read_keeps_nobody_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_body_longest_at_rest_makes_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_closing_ends_what_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_taken_once, setup, teardown),
     };
