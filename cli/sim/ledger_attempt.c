@@ -250,7 +250,7 @@ static void on_end(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t actor
 {
     ledger_opening_t *opening = opening_at(oracle, attempt, actor);
 
-    if (!opening || opening->busy || opening->fenced)
+    if (!opening || opening->busy || (opening->fenced && !opening->buried))
         world_violate(oracle->world, "end: %s says END of %s, which it does not have",
                       ledger_name(oracle, actor), ledger_title(attempt));
     else if (opening->handed)
