@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "kernels/futex.h"
+#include "runtime/base/shared.h"
 
 enum { POLLS = 4000 };
 
@@ -67,20 +68,10 @@ status_t collective_open(collective_t *c, const char *name, uint32_t rank, uint3
                          uint64_t capacity)
 {
     size_t bytes = collective_bytes(world, capacity);
-    int file = shm_open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    void *memory;
+    void *memory = NULL;
     status_t status;
 
-    if (file < 0)
-        return FAIL(STATUS_IO, "cannot open shared memory %s", name);
-    if (ftruncate(file, (off_t)bytes) != 0) {
-        close(file);
-        return FAIL(STATUS_IO, "cannot size shared memory %s to %zu bytes", name, bytes);
-    }
-    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (memory == MAP_FAILED)
-        return FAIL(STATUS_IO, "cannot map %zu bytes of shared memory %s", bytes, name);
+    TRY(shared_join(name, bytes, &memory));
     status = collective_init(c, memory, rank, world, capacity);
     c->bytes = bytes;
     if (status != STATUS_OK)
@@ -97,7 +88,7 @@ void collective_close(collective_t *c)
 
 void collective_unlink(const char *name)
 {
-    shm_unlink(name);
+    shared_unlink(name);
 }
 
 void collective_step(collective_t *c, uint64_t epoch, uint64_t seq)

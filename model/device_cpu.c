@@ -8,11 +8,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "cache/digest.h"
 #include "model/device_cpu_parts.h"
 #include "runtime/base/random.h"
+#include "runtime/base/shared.h"
 
 /* Changes whenever an operator's written order does: it is part of the numerics digest. */
 enum { OPERATOR_SET_VERSION = 1 };
@@ -34,7 +34,7 @@ static void device_cpu_close(device_t *device)
 
     forward_close(self->forward);
     if (self->pool.bytes)
-        shm_unlink(self->config.pool.name);
+        shared_unlink(self->config.pool.name);
     device_cpu_pool_close(&self->pool);
     for (uint32_t i = 0; i < self->peer_count; i++)
         device_cpu_pool_close(&self->peers[i].pool);

@@ -1,14 +1,13 @@
 /* device_cpu_pool.c - the pool of a CPU device, those of its peers, and copies between them. */
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "cache/copy.h"
 #include "cache/digest.h"
 #include "model/device_cpu_parts.h"
-#include "runtime/base/random.h"
 #include "runtime/base/probe.h"
+#include "runtime/base/random.h"
+#include "runtime/base/shared.h"
 
 static const uint64_t pool_magic = 0x6c6f636b73746570; /* "lockstep" */
 
@@ -78,31 +77,6 @@ static void fill_test_page(device_cpu_t *self)
     }
 }
 
-static status_t create_memory(const char *name, uint64_t size, void **memory)
-{
-    int file;
-
-    shm_unlink(name);
-    file = shm_open(name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0)
-        return FAIL(STATUS_IO, "cannot create shared memory %s: %m", name);
-    /* Reserved now: memory that is missing is told here, not by a signal in the middle of a step.
-     * */
-    if (posix_fallocate(file, 0, (off_t)size) != 0) {
-        close(file);
-        shm_unlink(name);
-        return FAIL(STATUS_NO_MEMORY, "no room for %llu bytes of shared memory %s",
-                    (unsigned long long)size, name);
-    }
-    *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (*memory == MAP_FAILED) {
-        shm_unlink(name);
-        return FAIL(STATUS_NO_MEMORY, "cannot map shared memory %s: %m", name);
-    }
-    return STATUS_OK;
-}
-
 status_t device_cpu_pool_create(device_cpu_t *self)
 {
     const device_config_t *c = &self->config;
@@ -110,10 +84,10 @@ status_t device_cpu_pool_create(device_cpu_t *self)
                                          [UNIT_BORDER] = c->border_count,
                                          [UNIT_SLOT] = c->slot_count};
     device_cpu_header_t *header;
-    void *memory;
+    void *memory = NULL;
 
     TRY(pool_shape(&self->pool, &self->geometry, counts));
-    TRY(create_memory(c->pool.name, self->pool.size, &memory));
+    TRY(shared_create(c->pool.name, self->pool.size, &memory));
     pool_place(&self->pool, memory);
     fill_test_page(self);
     header = memory;
@@ -130,24 +104,6 @@ status_t device_cpu_pool_create(device_cpu_t *self)
 }
 
 /* -- peers ------------------------------------------------------------------------------------ */
-
-static status_t map_memory(const device_pool_t *wanted, void **memory)
-{
-    int file = shm_open(wanted->name, O_RDONLY | O_CLOEXEC, 0);
-    off_t bytes;
-
-    if (file < 0)
-        return FAIL(STATUS_NOT_FOUND, "cannot open shared memory %s: %m", wanted->name);
-    bytes = lseek(file, 0, SEEK_END);
-    *memory = MAP_FAILED;
-    if (bytes >= (off_t)sizeof(device_cpu_header_t) && (uint64_t)bytes == wanted->bytes)
-        *memory = mmap(NULL, wanted->bytes, PROT_READ, MAP_SHARED, file, 0);
-    close(file);
-    if (*memory == MAP_FAILED)
-        return FAIL(STATUS_MISMATCH, "pool %s: expected %llu bytes, found %lld", wanted->name,
-                    (unsigned long long)wanted->bytes, (long long)bytes);
-    return STATUS_OK;
-}
 
 /* The header says what it must, sizes fit, and page 0 has its digest when read from here. */
 static status_t map_check(const device_cpu_t *self, const device_pool_t *wanted, void *memory,
@@ -186,13 +142,16 @@ status_t device_cpu_map(device_t *device, uint32_t peer, const device_pool_t *wa
     device_cpu_pool_t pool = {0};
     uint32_t place = 0;
     status_t status;
-    void *memory;
+    void *memory = NULL;
 
     while (place < self->peer_count && self->peers[place].peer != peer)
         place++;
     if (place == DEVICE_CPU_PEERS_MAX)
         return FAIL(STATUS_NO_MEMORY, "more than %d peers", DEVICE_CPU_PEERS_MAX);
-    TRY(map_memory(wanted, &memory));
+    if (wanted->bytes < sizeof(device_cpu_header_t))
+        return FAIL(STATUS_MISMATCH, "pool %s: %llu bytes are none", wanted->name,
+                    (unsigned long long)wanted->bytes);
+    TRY(shared_open(wanted->name, wanted->bytes, false, &memory));
     status = map_check(self, wanted, memory, &pool);
     if (status != STATUS_OK) {
         munmap(memory, wanted->bytes);

@@ -1,15 +1,14 @@
 /* symbolic.c - see symbolic.h. */
 #include "model/symbolic.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "runtime/base/random.h"
+#include "runtime/base/shared.h"
 
 enum { PEERS_MAX = 256, WORLD_POOLS_MAX = 256 };
 
@@ -195,22 +194,8 @@ static status_t pool_create(const symbolic_t *self, size_t bytes, pool_t **pool)
         *pool = calloc(1, bytes);
         return *pool != NULL ? STATUS_OK : FAIL(STATUS_NO_MEMORY, "pool of %zu bytes", bytes);
     }
-    const char *name = self->config.pool.name;
-    shm_unlink(name);
-    int descriptor = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
-    if (descriptor < 0)
-        return FAIL(STATUS_IO, "cannot create shared memory %s: %m", name);
-    if (ftruncate(descriptor, (off_t)bytes) != 0) {
-        close(descriptor);
-        shm_unlink(name);
-        return FAIL(STATUS_IO, "cannot size shared memory %s to %zu bytes: %m", name, bytes);
-    }
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    close(descriptor);
-    if (memory == MAP_FAILED) {
-        shm_unlink(name);
-        return FAIL(STATUS_NO_MEMORY, "cannot map shared memory %s: %m", name);
-    }
+    void *memory = NULL;
+    TRY(shared_create(self->config.pool.name, bytes, &memory));
     *pool = memory;
     return STATUS_OK;
 }
@@ -289,7 +274,7 @@ static void pool_leave(symbolic_t *self, pool_t *pool, uint64_t bytes, bool owne
     }
     munmap(pool, bytes);
     if (owner)
-        shm_unlink(self->config.pool.name);
+        shared_unlink(self->config.pool.name);
 }
 
 static void symbolic_close(device_t *device)
@@ -681,17 +666,11 @@ static status_t map_memory(symbolic_t *self, const device_pool_t *wanted, pool_t
         *pool = world_find(self->setup.world, wanted);
         return *pool != NULL ? STATUS_OK : FAIL(STATUS_NOT_FOUND, "no pool %s", wanted->name);
     }
-    int descriptor = shm_open(wanted->name, O_RDONLY, 0);
-    if (descriptor < 0)
-        return FAIL(STATUS_NOT_FOUND, "cannot open shared memory %s: %m", wanted->name);
-    off_t bytes = lseek(descriptor, 0, SEEK_END);
-    void *memory = MAP_FAILED;
-    if (bytes == (off_t)wanted->bytes && wanted->bytes >= sizeof(pool_t))
-        memory = mmap(NULL, wanted->bytes, PROT_READ, MAP_SHARED, descriptor, 0);
-    close(descriptor);
-    if (memory == MAP_FAILED)
-        return FAIL(STATUS_MISMATCH, "pool %s: expected %llu bytes, found %lld", wanted->name,
-                    (unsigned long long)wanted->bytes, (long long)bytes);
+    if (wanted->bytes < sizeof(pool_t))
+        return FAIL(STATUS_MISMATCH, "pool %s: %llu bytes are none", wanted->name,
+                    (unsigned long long)wanted->bytes);
+    void *memory = NULL;
+    TRY(shared_open(wanted->name, wanted->bytes, false, &memory));
     *pool = memory;
     return STATUS_OK;
 }

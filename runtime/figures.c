@@ -1,11 +1,10 @@
 #include "runtime/figures.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "runtime/base/shared.h"
 
 const char *figures_drop_name(figures_drop_t drop)
 {
@@ -47,25 +46,10 @@ static status_t object_name(const char *prefix, const char *actor, char *object)
 status_t figures_create(const char *prefix, const char *actor, figures_t **figures)
 {
     char object[OBJECT_BYTES_MAX];
-    void *memory;
-    int fd, error;
+    void *memory = NULL;
 
     TRY(object_name(prefix, actor, object));
-    (void)shm_unlink(object);
-    fd = shm_open(object, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (fd < 0)
-        return FAIL(STATUS_IO, "shm_open %s: %s", object, strerror(errno));
-    /* All of it now: whoever looks at a page that there is no memory for dies of it. */
-    error = posix_fallocate(fd, 0, sizeof(figures_t));
-    if (error != 0) {
-        (void)close(fd);
-        (void)shm_unlink(object);
-        return FAIL(STATUS_NO_MEMORY, "shared memory %s: %s", object, strerror(error));
-    }
-    memory = mmap(NULL, sizeof(figures_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    (void)close(fd);
-    if (memory == MAP_FAILED)
-        return FAIL(STATUS_IO, "mmap %s: %s", object, strerror(errno));
+    TRY(shared_create(object, sizeof(figures_t), &memory));
     *figures = memory;
     return STATUS_OK;
 }
@@ -74,28 +58,14 @@ static status_t map(const char *prefix, const char *actor, bool writable, figure
 {
     char object[OBJECT_BYTES_MAX];
     figures_t *seen;
-    struct stat info;
-    void *memory;
-    int fd;
+    void *memory = NULL;
 
     TRY(object_name(prefix, actor, object));
-    fd = shm_open(object, writable ? O_RDWR : O_RDONLY, 0);
-    if (fd < 0)
-        return FAIL(STATUS_NOT_FOUND, "shm_open %s: %s", object, strerror(errno));
-    if (fstat(fd, &info) != 0 || info.st_size != sizeof(figures_t)) {
-        (void)close(fd);
-        return FAIL(STATUS_MISMATCH, "%s is of %lld bytes, expected %zu", object,
-                    (long long)info.st_size, sizeof(figures_t));
-    }
-    memory = mmap(NULL, sizeof(figures_t), writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                  MAP_SHARED, fd, 0);
-    (void)close(fd);
-    if (memory == MAP_FAILED)
-        return FAIL(STATUS_IO, "mmap %s: %s", object, strerror(errno));
+    TRY(shared_open(object, sizeof(figures_t), writable, &memory));
     seen = memory;
     if (atomic_load_explicit(&seen->magic, memory_order_acquire) != FIGURES_MAGIC ||
         figure_get(&seen->version) != FIGURES_VERSION) {
-        (void)munmap(memory, sizeof(figures_t));
+        figures_close(seen);
         return FAIL(STATUS_MISMATCH, "%s does not hold figures of version %d", object,
                     FIGURES_VERSION);
     }
@@ -134,5 +104,5 @@ void figures_unlink(const char *prefix, const char *actor)
     char object[OBJECT_BYTES_MAX];
 
     if (object_name(prefix, actor, object) == STATUS_OK)
-        (void)shm_unlink(object);
+        shared_unlink(object);
 }

@@ -3,14 +3,12 @@
  * (a sequence lock by position). */
 #include "runtime/ring.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+
+#include "runtime/base/shared.h"
 
 enum {
     RING_WORDS = RING_BYTES / 8,
@@ -59,6 +57,13 @@ static uint64_t span(uint32_t size)
     return RECORD_WORDS + ((uint64_t)size + 7) / 8;
 }
 
+/* Memory that others map may have been written by anybody: what cannot be is the end of a ring, and
+ * neither its writer nor a supervisor that reads it goes round in it for ever. */
+static bool is_sound(uint64_t at, uint64_t tail, const ring_record_t *record)
+{
+    return tail - at <= RING_WORDS && record->size <= RING_RECORD_BYTES_MAX;
+}
+
 void ring_write(ring_t *ring, const ring_record_t *record, const uint8_t *bytes)
 {
     shared_t *shared = ring->shared;
@@ -75,7 +80,7 @@ void ring_write(ring_t *ring, const ring_record_t *record, const uint8_t *bytes)
         ring_record_t lost;
 
         load_record(shared, oldest, &lost);
-        oldest += span(lost.size);
+        oldest = is_sound(oldest, tail, &lost) ? oldest + span(lost.size) : tail;
     }
     atomic_store_explicit(&shared->oldest, oldest, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
@@ -122,7 +127,7 @@ bool ring_read(const ring_t *ring, ring_reader_t *reader, ring_record_t *record,
         }
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&shared->oldest, memory_order_relaxed) <= reader->at) {
-            if (record->size > RING_RECORD_BYTES_MAX) /* a hostile or broken writer */
+            if (!is_sound(reader->at, tail, record))
                 return false;
             reader->at += span(record->size);
             return true;
@@ -166,57 +171,33 @@ status_t ring_create_private(ring_t **ring)
     return STATUS_OK;
 }
 
-static status_t map(const char *object, int fd, int protection, ring_t **ring)
-{
-    void *memory = mmap(NULL, sizeof(shared_t), protection, MAP_SHARED, fd, 0);
-
-    if (memory == MAP_FAILED)
-        return FAIL(STATUS_IO, "mmap %s: %s", object, strerror(errno));
-    TRY(wrap(memory, true, ring));
-    return STATUS_OK;
-}
-
 status_t ring_create(const char *prefix, const char *actor, ring_t **ring)
 {
     char object[OBJECT_BYTES_MAX];
-    status_t status;
-    int fd, error;
+    void *memory = NULL;
 
     TRY(object_name(prefix, actor, object));
-    (void)shm_unlink(object);
-    fd = shm_open(object, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (fd < 0)
-        return FAIL(STATUS_IO, "shm_open %s: %s", object, strerror(errno));
-    error = posix_fallocate(fd, 0, sizeof(shared_t)); /* as in figures_create */
-    status = error == 0 ? map(object, fd, PROT_READ | PROT_WRITE, ring)
-                        : FAIL(STATUS_NO_MEMORY, "shared memory %s: %s", object, strerror(error));
-    (void)close(fd);
-    if (status == STATUS_OK)
-        atomic_store_explicit(&(*ring)->shared->magic, RING_MAGIC, memory_order_release);
-    return status;
+    TRY(shared_create(object, sizeof(shared_t), &memory));
+    TRY(wrap(memory, true, ring));
+    atomic_store_explicit(&(*ring)->shared->magic, RING_MAGIC, memory_order_release);
+    return STATUS_OK;
 }
 
 status_t ring_open(const char *prefix, const char *actor, ring_t **ring)
 {
     char object[OBJECT_BYTES_MAX];
-    struct stat info;
-    status_t status;
-    int fd;
+    void *memory = NULL;
+    shared_t *shared;
 
     TRY(object_name(prefix, actor, object));
-    fd = shm_open(object, O_RDONLY, 0);
-    if (fd < 0)
-        return FAIL(STATUS_NOT_FOUND, "shm_open %s: %s", object, strerror(errno));
-    status = fstat(fd, &info) == 0 && info.st_size == sizeof(shared_t)
-                 ? map(object, fd, PROT_READ, ring)
-                 : FAIL(STATUS_MISMATCH, "%s is no ring of this version", object);
-    (void)close(fd);
-    if (status == STATUS_OK &&
-        atomic_load_explicit(&(*ring)->shared->magic, memory_order_acquire) != RING_MAGIC) {
-        ring_close(*ring);
+    TRY(shared_open(object, sizeof(shared_t), false, &memory));
+    shared = memory;
+    if (atomic_load_explicit(&shared->magic, memory_order_acquire) != RING_MAGIC) {
+        (void)munmap(memory, sizeof(shared_t));
         return FAIL(STATUS_MISMATCH, "%s is no ring of this version", object);
     }
-    return status;
+    TRY(wrap(shared, true, ring));
+    return STATUS_OK;
 }
 
 void ring_close(ring_t *ring)
@@ -235,5 +216,5 @@ void ring_unlink(const char *prefix, const char *actor)
     char object[OBJECT_BYTES_MAX];
 
     if (object_name(prefix, actor, object) == STATUS_OK)
-        (void)shm_unlink(object);
+        shared_unlink(object);
 }

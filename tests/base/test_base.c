@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
 
 #include <cmocka.h>
 
@@ -13,6 +15,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "runtime/base/random.h"
+#include "runtime/base/shared.h"
 #include "runtime/base/status.h"
 
 static jmp_buf assertion_jump;
@@ -175,6 +178,35 @@ static void test_chains_keep_their_words_and_give_blocks_back(void **state)
     free(store);
 }
 
+/* What is named and mapped, but has no memory, is a signal in the middle of something, later. */
+static void test_shared_memory_is_taken_whole_or_not_at_all(void **state)
+{
+    const char *name = "/lockstep-test-shared";
+    struct statvfs system;
+    void *memory = NULL, *seen = NULL;
+    size_t more;
+
+    (void)state;
+    assert_int_equal(shared_create(name, 10000, &memory), STATUS_OK);
+    memcpy(memory, "word", 5);
+    assert_int_equal(shared_join(name, 10000, &seen), STATUS_OK);
+    assert_string_equal(seen, "word");
+    munmap(seen, 10000);
+    assert_int_equal(shared_open(name, 10000, false, &seen), STATUS_OK);
+    assert_string_equal(seen, "word");
+    munmap(seen, 10000);
+    assert_int_equal(shared_open(name, 9999, true, &seen), STATUS_MISMATCH);
+    munmap(memory, 10000);
+    assert_int_equal(shared_create(name, 10000, &memory), STATUS_OK); /* another one */
+    assert_string_equal(memory, "");
+    munmap(memory, 10000);
+    assert_int_equal(statvfs("/dev/shm", &system), 0);
+    more = (size_t)(system.f_blocks + 1) * system.f_frsize;
+    assert_int_equal(shared_create(name, more, &memory), STATUS_NO_MEMORY);
+    assert_non_null(strstr(trail_text(), name));
+    assert_int_equal(shared_open(name, more, false, &memory), STATUS_NOT_FOUND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_log_level_names_parse),
         cmocka_unit_test(test_map_agrees_with_a_plain_array),
         cmocka_unit_test(test_chains_keep_their_words_and_give_blocks_back),
+        cmocka_unit_test(test_shared_memory_is_taken_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,9 +9,11 @@
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "runtime/base/random.h"
+#include "runtime/base/shared.h"
 #include "runtime/ring.h"
 
 enum { RECORDS = 200000, BYTES_MAX = 300 };
@@ -169,6 +171,45 @@ static void test_another_process_finds_it_by_name(void **state)
     assert_int_equal(ring_open(prefix, "decode/0", &other), STATUS_NOT_FOUND);
 }
 
+/* A process that dies of writing anywhere leaves such a ring to its supervisor. */
+static void test_overwritten_memory_ends_neither_reader_nor_writer(void **state)
+{
+    static uint8_t bytes[RING_RECORD_BYTES_MAX];
+    enum { MAGIC = 0, TAIL = 2, HEAD_WORDS = 3, WORDS = HEAD_WORDS + RING_BYTES / 8 };
+    ring_reader_t reader;
+    ring_record_t record;
+    ring_t *ring = NULL, *other = NULL;
+    char prefix[64], name[80];
+    void *memory = NULL;
+    uint64_t *words;
+
+    (void)state;
+    (void)snprintf(prefix, sizeof(prefix), "/lockstep-test-%d-", (int)getpid());
+    (void)snprintf(name, sizeof(name), "%sdecode.0.ring", prefix);
+    assert_int_equal(ring_create(prefix, "decode/0", &ring), STATUS_OK);
+    assert_int_equal(shared_open(name, WORDS * sizeof(*words), true, &memory), STATUS_OK);
+    words = memory;
+    words[MAGIC] ^= 1;
+    assert_int_equal(ring_open(prefix, "decode/0", &other), STATUS_MISMATCH);
+    assert_null(other); /* nothing to close */
+    words[MAGIC] ^= 1;
+    words[TAIL] = UINT64_C(1) << 62; /* far behind all that was written, and zeros up to there */
+    ring_reader_begin(ring, true, &reader);
+    assert_false(ring_read(ring, &reader, &record, bytes));
+    for (uint64_t n = 0; n < RECORDS; n++) {
+        if (n % 100 == 0 && n < RECORDS / 2)
+            memset(words + HEAD_WORDS, (int)(n / 100), RING_BYTES);
+        write_record(ring, n);
+    }
+    ring_reader_begin(ring, true, &reader);
+    while (ring_read(ring, &reader, &record, bytes))
+        ;
+    assert_int_equal(record.us, RECORDS - 1);
+    munmap(memory, WORDS * sizeof(*words));
+    ring_close(ring);
+    ring_unlink(prefix, "decode/0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_what_is_too_long_is_cut_and_says_so),
         cmocka_unit_test(test_readers_that_race_see_whole_records),
         cmocka_unit_test(test_another_process_finds_it_by_name),
+        cmocka_unit_test(test_overwritten_memory_ends_neither_reader_nor_writer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
