@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,10 +32,10 @@ static void wait_for_end(const rundir_t *rundir, pid_t supervisor)
     int lock;
 
     rundir_file(rundir, "lock", path);
-    lock = open(path, O_RDWR | O_CLOEXEC);
+    lock = open(path, O_RDONLY | O_CLOEXEC);
     if (lock < 0)
         return; /* it is gone already */
-    for (int ms = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; ms += LOOK_MS) {
+    for (int ms = 0; rundir_is_locked(lock); ms += LOOK_MS) {
         if (ms == PATIENCE_MS)
             fprintf(stderr, "%s still answers; Ctrl-C ends that\n", rundir->name);
         if (asked_again && supervisor > 0)

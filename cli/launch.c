@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -21,9 +20,10 @@
 #include "model/device_cpu.h"
 #include "model/symbolic.h"
 #include "runtime/base/log.h"
+#include "runtime/base/shared.h"
 #include "runtime/threads.h"
 
-enum { SYMBOLIC_VOCABULARY = 1536, SYMBOLIC_ANSWER_TOKENS = 64 };
+enum { SYMBOLIC_ANSWER_TOKENS = 64, LOOK_S = 1 };
 
 /* Everything that one process points to while it runs. */
 typedef struct {
@@ -48,6 +48,7 @@ typedef struct {
     bool stop_said;
     ev_signal terminate;
     ev_signal interrupt;
+    ev_timer look;
 } launch_t;
 
 /* LOCKSTEP_DEVICE=symbolic: a deployment without arithmetic, for benchmarks of everything else and for
@@ -117,7 +118,7 @@ static void sweep_pool(const char *shm_prefix, actor_id_t actor, incarnation_t i
     char name[DEVICE_NAME_BYTES_MAX];
 
     pool_name(shm_prefix, actor, incarnation, name);
-    shm_unlink(name);
+    shared_unlink(name);
 }
 
 static void set_up_rank(launch_t *self, incarnation_t incarnation)
@@ -247,21 +248,44 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+static bool is_supervisor(const launch_t *self)
+{
+    return self->actor->kind == TOPOLOGY_SUPERVISOR;
+}
+
+static void stop_all(launch_t *self, bool at_once)
+{
+    message_stop_t stop = {at_once ? 0 : (uint32_t)self->deployment->topology.drain_timeout_ms};
+
+    self->stop_said = true;
+    process_post(self->process, PORT_PROCESS, MESSAGE_stop, &stop);
+}
+
 /* The supervisor lets open requests end, unless it is SIGINT or a second signal, then ends its
  * children; everybody else just ends. */
 static void on_signal(struct ev_loop *loop, ev_signal *watcher, int events)
 {
     launch_t *self = watcher->data;
-    bool at_once = self->stop_said || watcher->signum == SIGINT;
-    message_stop_t stop = {at_once ? 0 : (uint32_t)self->deployment->topology.drain_timeout_ms};
 
     (void)loop;
     (void)events;
-    self->stop_said = true;
-    if (self->actor->kind == TOPOLOGY_SUPERVISOR)
-        process_post(self->process, PORT_PROCESS, MESSAGE_stop, &stop);
+    if (is_supervisor(self))
+        stop_all(self, self->stop_said || watcher->signum == SIGINT);
     else
         process_stop(self->process);
+}
+
+/* Nobody who starts anew would find the sockets and the topology, nor `down` the supervisor. */
+static void on_look(struct ev_loop *loop, ev_timer *watcher, int events)
+{
+    launch_t *self = watcher->data;
+
+    (void)events;
+    if (rundir_is_there(self->rundir))
+        return;
+    LOG(ERROR, "RUNDIR-GONE %s was removed or moved: all end", self->rundir->path);
+    ev_timer_stop(loop, watcher);
+    stop_all(self, true);
 }
 
 static status_t run(launch_t *self, const process_config_t *config)
@@ -276,9 +300,14 @@ static status_t run(launch_t *self, const process_config_t *config)
     self->terminate.data = self->interrupt.data = self;
     ev_signal_start(loop, &self->terminate);
     ev_signal_start(loop, &self->interrupt);
+    ev_timer_init(&self->look, on_look, LOOK_S, LOOK_S);
+    self->look.data = self;
+    if (is_supervisor(self))
+        ev_timer_start(loop, &self->look);
     status = process_run(self->process);
     ev_signal_stop(loop, &self->terminate);
     ev_signal_stop(loop, &self->interrupt);
+    ev_timer_stop(loop, &self->look);
     process_close(self->process);
     return status;
 }

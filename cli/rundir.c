@@ -5,13 +5,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base/random.h"
 
 enum { FILE_BYTES = RUNDIR_PATH_BYTES + 32, DEPLOYMENTS_MAX = 16, FOLDERS_DEEP = 2 };
+
+#define NAMES_LOCK "lock"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -49,7 +50,7 @@ status_t rundir_name(const char *name, rundir_t *rundir)
 {
     char root[RUNDIR_PATH_BYTES];
 
-    *rundir = (rundir_t){.lock = -1};
+    *rundir = (rundir_t){.lock = -1, .names = -1};
     if (!is_name(name))
         return FAIL(STATUS_INVALID,
                     "a deployment's name has up to 31 letters, digits, '-', '_', '.': not '%s'",
@@ -114,7 +115,8 @@ static void clear_shared_memory(const rundir_t *rundir)
     struct dirent *entry;
 
     while (directory && (entry = readdir(directory)) != NULL)
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+            strcmp(entry->d_name + strlen(prefix), NAMES_LOCK) != 0)
             unlinkat(dirfd(directory), entry->d_name, 0);
     if (directory)
         closedir(directory);
@@ -155,26 +157,92 @@ static status_t make_private(const char *path)
     return STATUS_OK;
 }
 
-status_t rundir_open(const char *name, rundir_t *rundir)
+/* ---- locks ----------------------------------------------------------------------------------- */
+
+/* Asking takes nothing, so that who looks is in nobody's way. */
+bool rundir_is_locked(int lock)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    return fcntl(lock, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
+}
+
+static bool is_named(int lock, const char *path)
+{
+    struct stat mine, found;
+
+    return fstat(lock, &mine) == 0 && stat(path, &found) == 0 && mine.st_ino == found.st_ino &&
+           mine.st_dev == found.st_dev;
+}
+
+/* One that has lost its name since it was opened keeps nobody out. */
+static status_t take_lock(const rundir_t *rundir, const char *path, int *lock)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (file < 0)
+        return FAIL(STATUS_IO, "cannot open %s: %s", path, strerror(errno));
+    if (fcntl(file, F_OFD_SETLK, &whole) != 0 || !is_named(file, path)) {
+        close(file);
+        return FAIL(STATUS_BUSY, "a deployment named %s runs already", rundir->name);
+    }
+    *lock = file;
+    return STATUS_OK;
+}
+
+static void names_path(const rundir_t *rundir, char *path)
+{
+    (void)snprintf(path, FILE_BYTES, "/dev/shm%s" NAMES_LOCK, rundir->shm_prefix);
+}
+
+static status_t take_directory(rundir_t *rundir)
 {
     char root[RUNDIR_PATH_BYTES], path[FILE_BYTES];
 
-    TRY(rundir_name(name, rundir));
     TRY(root_path(root));
     TRY(make_private(root));
     TRY(make_private(rundir->path));
     rundir_file(rundir, "lock", path);
-    rundir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (rundir->lock < 0)
-        return FAIL(STATUS_IO, "cannot open %s: %s", path, strerror(errno));
-    if (flock(rundir->lock, LOCK_EX | LOCK_NB) != 0) {
-        close(rundir->lock);
-        rundir->lock = -1;
-        return FAIL(STATUS_BUSY, "a deployment named %s runs already", name);
+    TRY(take_lock(rundir, path, &rundir->lock));
+    return STATUS_OK;
+}
+
+/* The names first and last, so that no two are ever at one directory. */
+status_t rundir_open(const char *name, rundir_t *rundir)
+{
+    char path[FILE_BYTES];
+    status_t status;
+
+    TRY(rundir_name(name, rundir));
+    names_path(rundir, path);
+    TRY(take_lock(rundir, path, &rundir->names));
+    status = take_directory(rundir);
+    if (status != STATUS_OK) {
+        unlink(path);
+        rundir_leave(rundir);
+        return status;
     }
     clear_files(rundir);
     clear_shared_memory(rundir);
     return STATUS_OK;
+}
+
+bool rundir_is_there(const rundir_t *rundir)
+{
+    char path[FILE_BYTES];
+
+    rundir_file(rundir, "lock", path);
+    return is_named(rundir->lock, path);
+}
+
+void rundir_leave(rundir_t *rundir)
+{
+    if (rundir->lock >= 0)
+        close(rundir->lock);
+    if (rundir->names >= 0)
+        close(rundir->names);
+    rundir->lock = rundir->names = -1;
 }
 
 status_t rundir_journal_make(const rundir_t *rundir)
@@ -187,16 +255,19 @@ status_t rundir_journal_make(const rundir_t *rundir)
 
 void rundir_remove(rundir_t *rundir)
 {
-    char path[FILE_BYTES];
+    char name[NAME_BYTES_MAX], path[FILE_BYTES];
 
+    memcpy(name, rundir->name, sizeof(name));
+    if (rundir->lock < 0 && rundir_open(name, rundir) != STATUS_OK)
+        return; /* a next one runs there */
     clear_files(rundir);
     clear_shared_memory(rundir);
     rundir_file(rundir, "lock", path);
     unlink(path);
     rmdir(rundir->path);
-    if (rundir->lock >= 0)
-        close(rundir->lock);
-    rundir->lock = -1;
+    names_path(rundir, path);
+    unlink(path);
+    rundir_leave(rundir);
 }
 
 /* ---- who holds it ---------------------------------------------------------------------------- */
@@ -218,10 +289,10 @@ pid_t rundir_holder(const rundir_t *rundir)
     int lock;
 
     rundir_file(rundir, "lock", path);
-    lock = open(path, O_RDWR | O_CLOEXEC);
+    lock = open(path, O_RDONLY | O_CLOEXEC);
     if (lock < 0)
         return 0;
-    if (flock(lock, LOCK_EX | LOCK_NB) != 0 && read(lock, text, sizeof(text) - 1) > 0)
+    if (rundir_is_locked(lock) && read(lock, text, sizeof(text) - 1) > 0)
         pid = (pid_t)strtol(text, NULL, 10);
     close(lock);
     return pid;

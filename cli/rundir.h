@@ -1,7 +1,7 @@
 /* rundir.h - the directory of one running deployment, and who holds it.
  *
  *   $XDG_RUNTIME_DIR/lockstep/NAME/   (or /tmp/lockstep-UID/NAME/), for its user only
- *     lock         held (flock) by the supervisor as long as it lives; its pid as text
+ *     lock         held by the supervisor as long as it lives; its pid as text
  *     topology     the parsed deployment_t as a block of bytes: what every process starts from
  *     log          lines of all processes
  *     gateway-0    the ports that gateway 0 listens on, for clients and for operators, as text
@@ -10,8 +10,9 @@
  *     incidents/   what is kept of lives that ended badly, unless the topology names another folder
  *
  * Shared memory of a deployment is named "/lockstep-DIGEST:NAME:...", of user and path; no name has a
- * ':', so none begins another's. A directory whose lock nobody holds is what a killed run left;
- * rundir_open clears it, files and shared memory.
+ * ':', so none begins another's. There is a lock beside it too: directories vanish, and two machines
+ * in containers may share one of the two places and not the other. What has locks that nobody holds is
+ * what a killed run left; rundir_open clears it, files and shared memory.
  */
 #ifndef CLI_RUNDIR_H
 #define CLI_RUNDIR_H
@@ -29,15 +30,22 @@ typedef struct {
     char name[NAME_BYTES_MAX];
     char path[RUNDIR_PATH_BYTES];         /* short: it stands in the names of sockets */
     char shm_prefix[RUNDIR_PREFIX_BYTES]; /* "/lockstep-DIGEST:NAME:" */
-    int lock;                             /* descriptor; -1: not held here */
+    int lock;                             /* of the directory; -1: not held here */
+    int names;                            /* of the shared memory */
 } rundir_t;
 
 /* Only names; touches nothing. INVALID for a name that is none: letters, digits, '-', '_', '.'. */
 MUST_USE status_t rundir_name(const char *name, rundir_t *rundir);
-/* Takes the lock and clears what is there. BUSY if a deployment of that name runs. */
+/* Takes the locks and clears what is there. BUSY if a deployment of that name runs. */
 MUST_USE status_t rundir_open(const char *name, rundir_t *rundir);
-/* Removes directory and shared memory, lets the lock go. */
+/* Closes the locks here; they are held as long as a child has them open too. */
+void rundir_leave(rundir_t *rundir);
+/* Removes directory and shared memory, unless somebody else holds them, and leaves. */
 void rundir_remove(rundir_t *rundir);
+/* False: the directory that is held here was removed or moved. */
+bool rundir_is_there(const rundir_t *rundir);
+/* Whether somebody holds the lock that is open here. */
+bool rundir_is_locked(int lock);
 
 /* For journals, in a directory that is held. */
 MUST_USE status_t rundir_journal_make(const rundir_t *rundir);

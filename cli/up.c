@@ -254,6 +254,7 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
                  bool detach)
 {
     start_t start = wait_until_ready(rundir, topology, supervisor, log);
+    char said[LOG_TAIL_BYTES + 1];
     int code = EXIT_OK;
 
     if (start != STARTED) {
@@ -276,7 +277,9 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
     while (!stop_wanted && waitpid(supervisor, NULL, WNOHANG) == 0)
         pause_ms(POLL_MS);
     if (!stop_wanted) {
-        fprintf(stderr, "lockstep up: the supervisor ended; see the log lines below\n");
+        read_log(log, said);
+        fprintf(stderr, "lockstep up: the supervisor ended:\n");
+        print_errors(said);
         code = EXIT_FAILED;
     }
     stop(rundir, supervisor);
@@ -348,13 +351,12 @@ static int start(const options_t *options, deployment_t *deployment)
     supervisor = log < 0 ? -1 : fork();
     if (supervisor == 0)
         be_supervisor(&rundir, deployment, log, options->detach);
-    close(rundir.lock); /* the supervisor holds it */
-    rundir.lock = -1;
     if (supervisor < 0) {
         perror("lockstep up");
         rundir_remove(&rundir);
         return EXIT_NO_START;
     }
+    rundir_leave(&rundir); /* the supervisor holds it */
     code = watch(&rundir, &deployment->topology, supervisor, log, options->detach);
     fflush(stdout);
     return code;

@@ -2,6 +2,7 @@
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -115,6 +116,36 @@ class Lifecycle(unittest.TestCase):
             self.assertIn("is down", deployment.down().stdout)
             self.assertEqual(deployment.leftovers(), [])
             deployment.up()
+
+    def test_who_loses_its_directory_ends_and_nobody_shares_its_memory(self):
+        with Deployment(TOPOLOGY) as deployment:
+            processes = set(deployment.processes())
+            shutil.rmtree(os.path.join(deployment.folder, "lockstep", deployment.name))
+
+            def up():
+                try:
+                    return deployment.up()
+                except AssertionError as error:  # as long as it ends
+                    self.assertIn("runs already", str(error))
+                    return None
+
+            await_true(up, "its name stays taken")
+            self.assertFalse(processes & set(deployment.processes()))
+            self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
+
+    def test_who_looks_keeps_nobody_from_starting(self):
+        with Deployment(TOPOLOGY) as deployment:
+            looks = subprocess.Popen(
+                ["bash", "-c", 'while :; do "$@" >/dev/null 2>&1; done', "-", LOCKSTEP, "ps",
+                 deployment.name], start_new_session=True,
+                env={**deployment.environment(), "LOCKSTEP_E2E": "who looks"})
+            try:
+                for _ in range(3):
+                    self.kill_supervisor(deployment)
+                    deployment.up()
+            finally:
+                os.killpg(looks.pid, signal.SIGKILL)
+                looks.wait()
 
     def test_what_cannot_start_says_why(self):
         with tempfile.TemporaryDirectory() as folder:
