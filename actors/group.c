@@ -275,19 +275,18 @@ void group_reform(group_t *group, const char *reason, outbox_t *outbox)
     }
 }
 
-static void kill_rank(group_t *group, uint32_t index, outbox_t *outbox)
+void group_kill(group_t *group, uint32_t rank, incarnation_t incarnation, text_view_t reason,
+                outbox_t *outbox)
 {
-    static const char reason[] = "it did not leave its old epoch in time";
     message_kill_t kill = {
-        .actor = rank_id(group, index),
-        .incarnation = group->ranks[index].incarnation,
-        .reason = {reason, sizeof(reason) - 1},
-    };
+        .actor = rank_id(group, rank), .incarnation = incarnation, .reason = reason};
 
-    if (!outbox_is_up(outbox, group->supervisor))
+    if (rank >= group->rank_count || incarnation == 0 ||
+        group->ranks[rank].incarnation != incarnation || group->ranks[rank].kill_said ||
+        !outbox_is_up(outbox, group->supervisor))
         return;
     outbox_push(outbox, group->supervisor, MESSAGE_kill, &kill);
-    group->ranks[index].kill_said = true;
+    group->ranks[rank].kill_said = true;
 }
 
 static uint64_t all_ranks(const group_t *group)
@@ -309,6 +308,8 @@ static const char *report_stalled(const group_t *group)
 
 const char *group_tick(group_t *group, uint64_t now_ms, outbox_t *outbox)
 {
+    static const char late[] = "it did not leave its old epoch in time";
+
     group->now_ms = now_ms;
     if (group->phase == GROUP_READY) {
         bool stalled = group->in_flight > 0 && now_ms - group->since_ms > group->stall_ms;
@@ -318,8 +319,8 @@ const char *group_tick(group_t *group, uint64_t now_ms, outbox_t *outbox)
     for (uint32_t i = 0; i < group->rank_count; i++) {
         const group_rank_t *rank = &group->ranks[i];
 
-        if (rank->must_quiesce && !rank->kill_said && now_ms - group->since_ms > group->quiesce_ms)
-            kill_rank(group, i, outbox);
+        if (rank->must_quiesce && now_ms - group->since_ms > group->quiesce_ms)
+            group_kill(group, i, rank->incarnation, (text_view_t){late, sizeof(late) - 1}, outbox);
     }
     return NULL;
 }

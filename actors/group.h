@@ -169,6 +169,9 @@ bool group_exited(group_t *group, actor_id_t actor, incarnation_t incarnation);
 void group_incident(const group_t *group, const char *reason, outbox_t *outbox);
 /* A new epoch. Steps in flight are forgotten: look at them before. */
 void group_reform(group_t *group, const char *reason, outbox_t *outbox);
+/* KILLs a rank that is no use to others, if it is still in that life. */
+void group_kill(group_t *group, uint32_t rank, incarnation_t incarnation, text_view_t reason,
+                outbox_t *outbox);
 /* KILLs who does not quiesce. Returns why the group must reform, or NULL. */
 const char *group_tick(group_t *group, uint64_t now_ms, outbox_t *outbox);
 

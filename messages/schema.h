@@ -419,7 +419,9 @@
     F(r, u64, source_epoch, 0, "as in POOLS")                                                                          \
     F(r, u64, target_epoch, 0, "of the decode group")                                                                  \
     F(r, u8, state, 0, "pair_state_t: untested, ok, refused")                                                          \
-    F(r, text, reason, REASON_BYTES_MAX, "why refused")
+    F(r, text, reason, REASON_BYTES_MAX, "why refused")                                                                \
+    F(r, u32, rank, 0, "whose pool cannot be read")                                                                    \
+    F(r, u32, incarnation, 0, "of that rank; 0: no pool is to blame")
 
 #define PEER_POOL_FIELDS(F, R, I, r)                                                                                   \
     R(r, pool, pool, "map it read-only and test it with its page 0")

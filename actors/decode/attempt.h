@@ -90,6 +90,8 @@ typedef struct {
     uint64_t mapped;
     pair_state_t state;
     char reason[REASON_BYTES_MAX];
+    uint32_t refused;                  /* rank of it whose pool cannot be read */
+    incarnation_t refused_incarnation; /* 0: there is none */
     message_pair_t said;
     bool said_any;
     bool room_owed;      /* it got BUSY */

@@ -23,6 +23,7 @@ static void source_reset(source_t *source)
     source->asked = source->mapped = 0;
     source->state = PAIR_UNTESTED;
     source->reason[0] = '\0';
+    source->refused = source->refused_incarnation = 0;
 }
 
 /* Everything that runs here is lost. `suspects`: what the steps not done name may be the cause. */
@@ -138,6 +139,29 @@ static status_t on_pools(void *arg, const envelope_t *envelope, outbox_t *outbox
     return STATUS_OK;
 }
 
+/* No pages come this way until one of the two ranks has another life: the one that lacks something
+ * itself, or else the one whose pool is not what it must be, of which its own leader hears. */
+static void refuse(decode_t *self, source_t *source, uint32_t rank, const envelope_t *envelope,
+                   outbox_t *outbox)
+{
+    const message_peer_mapped_t *m = envelope->body;
+    uint32_t bytes =
+        m->reason.count < REASON_BYTES_MAX - 1 ? m->reason.count : REASON_BYTES_MAX - 1;
+
+    source->state = PAIR_REFUSED;
+    if (bytes > 0)
+        memcpy(source->reason, m->reason.data, bytes);
+    source->reason[bytes] = '\0';
+    LOG(ERROR, "DECODE-PAIR-REFUSED rank=%u source=%u reason=\"%s\"", rank, m->rank,
+        source->reason);
+    if (m->status >= STATUS_COUNT || status_class((status_t)m->status) == CLASS_ENGINE) {
+        group_kill(group_of(self), rank, envelope->incarnation, m->reason, outbox);
+        return;
+    }
+    source->refused = m->rank - source->leader - 1u;
+    source->refused_incarnation = m->incarnation;
+}
+
 static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     decode_t *self = arg;
@@ -146,7 +170,6 @@ static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *
     uint32_t rank = group_rank_of(group, envelope->from);
     source_t *source = NULL;
 
-    (void)outbox;
     for (uint32_t i = 0; i < self->source_count && rank != UINT32_MAX; i++) {
         source_t *one = &self->sources[i];
 
@@ -158,15 +181,7 @@ static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *
     if (!source)
         return STATUS_OK; /* of an earlier life of that pool */
     if (m->status != STATUS_OK) {
-        uint32_t bytes =
-            m->reason.count < REASON_BYTES_MAX - 1 ? m->reason.count : REASON_BYTES_MAX - 1;
-
-        source->state = PAIR_REFUSED;
-        if (bytes > 0)
-            memcpy(source->reason, m->reason.data, bytes);
-        source->reason[bytes] = '\0';
-        LOG(ERROR, "DECODE-PAIR-REFUSED rank=%u source=%u reason=\"%s\"", rank, m->rank,
-            source->reason);
+        refuse(self, source, rank, envelope, outbox);
         return STATUS_OK;
     }
     source->mapped |= UINT64_C(1) << rank;

@@ -354,6 +354,8 @@ static void plan_source(decode_t *self, source_t *source, outbox_t *outbox)
         .target_epoch = group->epoch,
         .state = (uint8_t)source->state,
         .reason = {source->reason, (uint32_t)strlen(source->reason)},
+        .rank = source->refused,
+        .incarnation = source->refused_incarnation,
     };
     message_room_t room = {0};
     bool news = !source->said_any || pair.source_epoch != source->said.source_epoch ||

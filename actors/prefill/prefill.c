@@ -128,12 +128,13 @@ static status_t on_pair(void *arg, const envelope_t *envelope, outbox_t *outbox)
     const message_pair_t *m = envelope->body;
     target_t *target = prefill_target(self, envelope->from);
 
-    (void)outbox;
     if (!target || m->state > PAIR_REFUSED)
         return FAIL(STATUS_UNEXPECTED, "PAIR from %u, state %u", envelope->from, m->state);
-    if (m->state == PAIR_REFUSED)
+    if (m->state == PAIR_REFUSED) {
         LOG(ERROR, "PREFILL-PAIR-REFUSED decode=%u reason=\"%.*s\"", envelope->from,
             (int)m->reason.count, m->reason.data);
+        group_kill(group_of(self), m->rank, m->incarnation, m->reason, outbox);
+    }
     target->state = (pair_state_t)m->state;
     target->source_epoch = m->source_epoch;
     self->lease_failed = 0;

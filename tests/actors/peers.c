@@ -294,7 +294,8 @@ bool peers_next(peers_t *peers)
 
         send(peers, answer.from, answer.id, &fenced);
     } else if (answer.id == MESSAGE_pair) {
-        message_pair_t pair = {answer.number, 1, PAIR_OK, {0}};
+        message_pair_t pair = {
+            .source_epoch = answer.number, .target_epoch = 1, .state = PAIR_OK};
 
         send(peers, answer.from, answer.id, &pair);
     } else {

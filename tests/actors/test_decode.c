@@ -309,6 +309,54 @@ static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_kil
     expect_all_free(peers);
 }
 
+/* Rank 1 gets the pools of a new epoch, and cannot map its own. */
+static void refuse_pool(peers_t *peers, status_t status)
+{
+    const record_pool_t pools[] = {{.rank = (actor_id_t)(peers->prefill + 1), .incarnation = 3},
+                                   {.rank = (actor_id_t)(peers->prefill + 2), .incarnation = 4}};
+    const message_pools_t news = {77, {pools, 2}};
+    const message_peer_mapped_t mapped = {.rank = pools[1].rank,
+                                          .incarnation = pools[1].incarnation,
+                                          .status = (uint8_t)status,
+                                          .reason = {"why", 3}};
+
+    scene_send(peers->scene, peers->prefill, MESSAGE_pools, &news);
+    (void)scene_take(peers->scene, peers->prefill, MESSAGE_pair);
+    (void)scene_take(peers->scene, peers->scene->id + 1, MESSAGE_peer_pool);
+    (void)scene_take(peers->scene, peers->scene->id + 2, MESSAGE_peer_pool);
+    scene_send(peers->scene, peers->scene->id + 2, MESSAGE_peer_mapped, &mapped);
+    capture_plan(peers->scene->capture, peers->scene->type, peers->scene->dispatch.self);
+}
+
+static void test_a_pool_that_cannot_be_read_is_its_leaders_to_end(void **state)
+{
+    peers_t *peers = *state;
+    const message_pair_t *pair;
+
+    refuse_pool(peers, STATUS_CORRUPT);
+    pair = scene_take(peers->scene, peers->prefill, MESSAGE_pair);
+    assert_int_equal(pair->state, PAIR_REFUSED);
+    assert_int_equal(pair->rank, 1);
+    assert_int_equal(pair->incarnation, 4);
+    assert_memory_equal(pair->reason.data, "why", 3);
+    scene_expect_nothing(peers->scene);
+}
+
+static void test_a_rank_that_cannot_map_for_want_of_memory_is_ended(void **state)
+{
+    peers_t *peers = *state;
+    const message_pair_t *pair;
+    const message_kill_t *kill;
+
+    refuse_pool(peers, STATUS_NO_MEMORY);
+    kill = scene_take(peers->scene, peers->supervisor, MESSAGE_kill);
+    assert_int_equal(kill->actor, peers->scene->id + 2);
+    assert_int_equal(kill->incarnation, 1);
+    pair = scene_take(peers->scene, peers->prefill, MESSAGE_pair);
+    assert_int_equal(pair->state, PAIR_REFUSED);
+    assert_int_equal(pair->incarnation, 0);
+}
+
 static void test_messages_of_an_old_epoch_are_let_fall(void **state)
 {
     peers_t *peers = *state;
@@ -536,6 +584,8 @@ int main(void)
         ALONE(test_ranks_that_differ_reform_and_the_attempt_is_a_suspect),
         ALONE(test_suspects_run_in_steps_of_their_own_and_only_they_are_charged),
         ALONE(test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed),
+        ALONE(test_a_pool_that_cannot_be_read_is_its_leaders_to_end),
+        ALONE(test_a_rank_that_cannot_map_for_want_of_memory_is_ended),
         ALONE(test_messages_of_an_old_epoch_are_let_fall),
         ALONE(test_a_rank_with_other_weights_is_not_taken),
         ALONE(test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost),

@@ -254,6 +254,37 @@ static void test_a_reform_forgets_the_index_and_keeps_the_queue(void **state)
     expect_all_free(peers);
 }
 
+static void test_a_rank_whose_pool_cannot_be_read_is_ended_once(void **state)
+{
+    peers_t *peers = *state;
+    message_pair_t pair = {.source_epoch = peers->epoch,
+                           .target_epoch = 1,
+                           .state = PAIR_REFUSED,
+                           .reason = {"why", 3},
+                           .rank = 1,
+                           .incarnation = 1};
+    const message_kill_t *kill;
+
+    scene_send(peers->scene, peers->decode, MESSAGE_pair, &pair);
+    kill = scene_take(peers->scene, peers->supervisor, MESSAGE_kill);
+    assert_int_equal(kill->actor, peers->scene->id + 2);
+    assert_int_equal(kill->incarnation, 1);
+    assert_memory_equal(kill->reason.data, "why", 3);
+    scene_send(peers->scene, peers->decode, MESSAGE_pair, &pair);
+    pair.rank = 0;
+    pair.incarnation = 2; /* that one was another life */
+    scene_send(peers->scene, peers->decode, MESSAGE_pair, &pair);
+    pair.rank = UINT32_MAX; /* nobody */
+    scene_send(peers->scene, peers->decode, MESSAGE_pair, &pair);
+    scene_expect_nothing(peers->scene);
+    request(peers, 1, PEERS_PROMPT, 5);
+    peers_kill(peers, peers->scene->id + 2);
+    peers_revive(peers);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 1);
+    expect_all_free(peers);
+}
+
 static void test_ranks_that_differ_publish_nothing(void **state)
 {
     peers_t *peers = *state;
@@ -445,6 +476,7 @@ int main(void)
         ALONE(test_pages_are_leased_all_or_none_oldest_first),
         ALONE(test_what_can_never_fit_is_refused_at_once),
         ALONE(test_a_reform_forgets_the_index_and_keeps_the_queue),
+        ALONE(test_a_rank_whose_pool_cannot_be_read_is_ended_once),
         ALONE(test_ranks_that_differ_publish_nothing),
         ALONE(test_suspects_run_alone),
         ALONE(test_behind_aborted_prompts_one_waits_for_one_chunk),

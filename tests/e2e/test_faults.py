@@ -101,6 +101,32 @@ class Faults(unittest.TestCase):
             self.assertGreaterEqual(load.answered, CLIENTS)
         self.assertIn(f"SUPERVISOR-EXITED actor={victim} incarnation=", deployment.log())
 
+    def test_a_pool_that_nobody_can_read_is_made_anew(self):
+        """Its name is gone, then its first bytes are others: seen when decode's rank comes back."""
+        def pool(deployment):
+            return next(name for name in deployment.new_shared_memory() if ":pool-" in name and
+                        name.split("-")[-2] == str(rank))
+
+        def unlink(path):
+            os.unlink(path)
+
+        def spoil(path):
+            with open(path, "r+b") as file:
+                file.write(bytes(64))
+
+        with Deployment(TOPOLOGY) as deployment:
+            alone = {question: ask(deployment.url, question) for question in QUESTIONS}
+            names = [row["name"] for row in deployment.ps()]
+            rank = names.index("prefill/0/rank/0")
+            for harm in unlink, spoil:
+                pid = deployment.pid(names[rank])
+                harm(os.path.join("/dev/shm", pool(deployment)))
+                os.kill(deployment.pid("decode/0/rank/0"), signal.SIGKILL)
+                deployment.await_new_life(names[rank], pid)
+                self.assertEqual({question: ask(deployment.url, question)
+                                  for question in QUESTIONS}, alone)
+            self.assertEqual(deployment.log().count("PREFILL-PAIR-REFUSED"), 2)
+
     def test_what_stands_still_is_killed_and_comes_back(self):
         with Deployment(TOPOLOGY) as deployment:
             alone = {question: ask(deployment.url, question) for question in QUESTIONS}
