@@ -337,7 +337,8 @@
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \
     F(r, u8, failed, 0, "0: all units of the prompt are on all ranks, digests agree")                                  \
     F(r, token, first_token, 0, "as sampled by prefill")                                                               \
-    F(r, text, detail, REASON_BYTES_MAX, "what failed")
+    F(r, text, detail, REASON_BYTES_MAX, "what failed")                                                                \
+    F(r, u32, copies_failed, 0, "1 + the target rank that could not copy; 0: none")
 
 #define KV_READY_FIELDS(F, R, I, r)                                                                                    \
     ATTEMPT_FIELDS(F, R, I, r)                                                                                         \

@@ -92,6 +92,8 @@ typedef struct {
     char reason[REASON_BYTES_MAX];
     uint32_t refused;                  /* rank of it whose pool cannot be read */
     incarnation_t refused_incarnation; /* 0: there is none */
+    bool own_next;                     /* it was blamed last time, and nothing has landed since */
+    uint64_t failing_ms; /* copies fail since then, and nothing lands; 0: they do not */
     message_pair_t said;
     bool said_any;
     bool room_owed;      /* it got BUSY */

@@ -7,6 +7,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/plant.h"
 
+enum { FAILING_MS = 1000 };
+
 static source_t *source_of(decode_t *self, actor_id_t leader)
 {
     for (uint32_t i = 0; i < self->source_count; i++) {
@@ -24,6 +26,7 @@ static void source_reset(source_t *source)
     source->state = PAIR_UNTESTED;
     source->reason[0] = '\0';
     source->refused = source->refused_incarnation = 0;
+    source->failing_ms = 0;
 }
 
 /* Everything that runs here is lost. `suspects`: what the steps not done name may be the cause. */
@@ -139,27 +142,45 @@ static status_t on_pools(void *arg, const envelope_t *envelope, outbox_t *outbox
     return STATUS_OK;
 }
 
-/* No pages come this way until one of the two ranks has another life: the one that lacks something
- * itself, or else the one whose pool is not what it must be, of which its own leader hears. */
-static void refuse(decode_t *self, source_t *source, uint32_t rank, const envelope_t *envelope,
+/* No pages come this way until one of the two ranks has another life: the one whose pool is not what
+ * it must be, of which its leader hears, or `own`. Where that did not help, it is the other one. */
+static void refuse(decode_t *self, source_t *source, uint32_t rank, bool own, text_view_t reason,
                    outbox_t *outbox)
 {
-    const message_peer_mapped_t *m = envelope->body;
-    uint32_t bytes =
-        m->reason.count < REASON_BYTES_MAX - 1 ? m->reason.count : REASON_BYTES_MAX - 1;
+    const record_pool_t *pool = &source->pools[rank % source->pool_count];
+    group_t *group = group_of(self);
+    uint32_t bytes = reason.count < REASON_BYTES_MAX - 1 ? reason.count : REASON_BYTES_MAX - 1;
 
+    own = own || source->own_next;
+    source->own_next = !own;
     source->state = PAIR_REFUSED;
     if (bytes > 0)
-        memcpy(source->reason, m->reason.data, bytes);
+        memcpy(source->reason, reason.data, bytes);
     source->reason[bytes] = '\0';
-    LOG(ERROR, "DECODE-PAIR-REFUSED rank=%u source=%u reason=\"%s\"", rank, m->rank,
+    LOG(ERROR, "DECODE-PAIR-REFUSED rank=%u source=%u own=%u reason=\"%s\"", rank, pool->rank, own,
         source->reason);
-    if (m->status >= STATUS_COUNT || status_class((status_t)m->status) == CLASS_ENGINE) {
-        group_kill(group_of(self), rank, envelope->incarnation, m->reason, outbox);
+    if (own) {
+        group_kill(group, rank, group->ranks[rank].incarnation, reason, outbox);
         return;
     }
-    source->refused = m->rank - source->leader - 1u;
-    source->refused_incarnation = m->incarnation;
+    source->refused = pool->rank - source->leader - 1u;
+    source->refused_incarnation = pool->incarnation;
+}
+
+/* One copy fails where a group has just got a new epoch. Where for a while none lands, memory of one
+ * of the two ranks holds what it must not, and every replay would meet that again. */
+static void count_failed_copies(decode_t *self, source_t *source, const message_landed_t *m,
+                                outbox_t *outbox)
+{
+    const group_t *group = group_of(self);
+    uint32_t rank = m->copies_failed - 1;
+
+    if (!source || source->state != PAIR_OK || rank >= group->rank_count)
+        return;
+    if (source->failing_ms == 0)
+        source->failing_ms = group->now_ms + 1;
+    else if (group->now_ms >= source->failing_ms + FAILING_MS)
+        refuse(self, source, rank, false, m->detail, outbox);
 }
 
 static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *outbox)
@@ -181,7 +202,9 @@ static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *
     if (!source)
         return STATUS_OK; /* of an earlier life of that pool */
     if (m->status != STATUS_OK) {
-        refuse(self, source, rank, envelope, outbox);
+        refuse(self, source, rank,
+               m->status >= STATUS_COUNT || status_class((status_t)m->status) == CLASS_ENGINE,
+               m->reason, outbox);
         return STATUS_OK;
     }
     source->mapped |= UINT64_C(1) << rank;
@@ -345,6 +368,7 @@ static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbo
     decode_t *self = arg;
     const message_landed_t *m = envelope->body;
     attempt_t *attempt = decode_find(self, m->request, m->attempt);
+    source_t *source = source_of(self, attempt->prefill);
     uint32_t forced = m->first_token;
 
     if (envelope->from != attempt->transfer)
@@ -357,8 +381,13 @@ static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbo
         if (bytes > 0)
             memcpy(detail, m->detail.data, bytes);
         detail[bytes] = '\0';
+        count_failed_copies(self, source, m, outbox);
         decode_end(self, attempt, END_LOST, detail, outbox);
         return STATUS_OK;
+    }
+    if (source) {
+        source->failing_ms = 0;
+        source->own_next = false;
     }
     if (attempt->given.count > 0)
         chain_read(store_of(self), &attempt->given, 0, 1, &forced);

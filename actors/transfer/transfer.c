@@ -50,6 +50,7 @@ typedef struct {
     uint8_t prefill_gone;
     uint8_t decode_gone;
     uint8_t cancel_sent;
+    uint32_t copies_failed; /* 1 + rank */
     actor_id_t prefill;
     actor_id_t decode;
     uint64_t target_epoch;
@@ -71,7 +72,7 @@ typedef struct {
 /* A group whose ranks take part: from TARGETS or SOURCES. */
 typedef struct {
     actor_id_t leader;
-    uint64_t epoch; /* 0: none now */
+    uint64_t epoch;      /* 0: none now */
     uint32_t rank_count; /* by the topology */
     actor_id_t ranks[RANKS_MAX];
     incarnation_t incarnations[RANKS_MAX];
@@ -81,7 +82,7 @@ typedef struct {
     uint8_t state;
     bool reported; /* INSTANCE went to the scheduler that lives now */
     actor_id_t scheduler;
-    free_list_t free; /* linked by next */
+    free_list_t free;    /* linked by next */
     uint32_t live_first; /* oldest */
     uint32_t live_last;
     uint32_t live_count;
@@ -198,6 +199,7 @@ static void push_landed(attempt_t *attempt, const char *failure, outbox_t *outbo
         .failed = failure != NULL,
         .first_token = attempt->first_token,
         .detail = {failure ? failure : "", failure ? (uint32_t)strlen(failure) : 0},
+        .copies_failed = attempt->copies_failed,
     };
 
     if (!attempt->landed_said && !attempt->decode_gone)
@@ -409,8 +411,7 @@ static status_t on_pulled(void *arg, const envelope_t *envelope, outbox_t *outbo
     const group_t *group = group_of(self, attempt->decode);
 
     if (!group || rank >= group->rank_count || group->ranks[rank] != envelope->from ||
-        attempt->cursor[rank] != m->copy >> 32 ||
-        attempt->landed[rank] >= attempt->cursor[rank])
+        attempt->cursor[rank] != m->copy >> 32 || attempt->landed[rank] >= attempt->cursor[rank])
         return FAIL(STATUS_UNEXPECTED, "PULLED names copy %llx, which is not running",
                     (unsigned long long)m->copy);
     attempt->landed[rank] = attempt->cursor[rank];
@@ -422,6 +423,7 @@ static status_t on_pulled(void *arg, const envelope_t *envelope, outbox_t *outbo
 
         snprintf(failure, sizeof(failure), "rank %u: item %u: %s", rank, m->failed_item,
                  m->status < STATUS_COUNT ? status_text((status_t)m->status) : "unknown status");
+        attempt->copies_failed = m->status == STATUS_REFUSED ? 0 : rank + 1;
         stop_moving(self, attempt, failure, outbox);
     } else {
         finish_if_landed(self, attempt, outbox);

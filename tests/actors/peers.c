@@ -156,6 +156,8 @@ static void hear_opener(peers_t *peers, const capture_push_t *push)
         peers->rooms++;
     } else if (push->id == MESSAGE_fenced) {
         peers->fences++;
+    } else if (push->id == MESSAGE_pair) {
+        peers->pair = *(const message_pair_t *)push->body;
     } else if (push->id == MESSAGE_tokens) {
         const message_tokens_t *m = push->body;
 
@@ -247,7 +249,11 @@ static void send_mapped(peers_t *peers, const peers_answer_t *answer)
 static void send_attempt(peers_t *peers, const peers_answer_t *answer)
 {
     uint64_t request = answer->number;
-    message_landed_t landed = {request, 1, peers->fails, PEERS_TOKEN + PEERS_PROMPT, {0}};
+    message_landed_t landed = {.request = request,
+                               .attempt = 1,
+                               .failed = peers->fails,
+                               .first_token = PEERS_TOKEN + PEERS_PROMPT,
+                               .copies_failed = peers->fails ? 2 : 0};
     message_kv_answer_t kv = {request, 1, answer->about, 1};
     message_end_t end = {.request = request, .attempt = 1, .reason = (uint8_t)answer->about};
     message_fenced_t named = {request, 1};
@@ -294,8 +300,7 @@ bool peers_next(peers_t *peers)
 
         send(peers, answer.from, answer.id, &fenced);
     } else if (answer.id == MESSAGE_pair) {
-        message_pair_t pair = {
-            .source_epoch = answer.number, .target_epoch = 1, .state = PAIR_OK};
+        message_pair_t pair = {.source_epoch = answer.number, .target_epoch = 1, .state = PAIR_OK};
 
         send(peers, answer.from, answer.id, &pair);
     } else {

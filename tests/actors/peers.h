@@ -53,6 +53,7 @@ typedef struct {
     uint32_t incidents; /* told the supervisor */
     uint32_t rooms;
     message_end_t end;
+    message_pair_t pair; /* its reason is gone */
     peers_answer_t answers[PEERS_ANSWERS_MAX];
     uint32_t answer_count;
 } peers_t;

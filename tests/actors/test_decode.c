@@ -357,6 +357,48 @@ static void test_a_rank_that_cannot_map_for_want_of_memory_is_ended(void **state
     assert_int_equal(pair->incarnation, 0);
 }
 
+static void fail_to_land(peers_t *peers, uint64_t number, uint64_t now_ms)
+{
+    scene_tick(peers->scene, now_ms);
+    request(peers, number, 5);
+    peers_run(peers);
+    assert_int_equal(peers->end.reason, END_LOST);
+}
+
+static void
+test_a_pair_through_which_nothing_lands_is_refused_and_both_sides_blamed_in_turn(void **state)
+{
+    peers_t *peers = *state;
+    record_pool_t pools[] = {{.rank = (actor_id_t)(peers->prefill + 1), .incarnation = 1},
+                             {.rank = (actor_id_t)(peers->prefill + 2), .incarnation = 2}};
+    const message_pools_t news = {5, {pools, 2}};
+
+    peers->fails = true;
+    fail_to_land(peers, 1, 0);
+    fail_to_land(peers, 2, 1000);
+    peers->fails = false; /* one that lands is enough */
+    request(peers, 3, 5);
+    peers_run(peers);
+    peers->fails = true;
+    fail_to_land(peers, 4, 1500);
+    fail_to_land(peers, 5, 2400);
+    assert_int_equal(peers->pair.state, PAIR_OK);
+    fail_to_land(peers, 6, 2501);
+    assert_int_equal(peers->pair.state, PAIR_REFUSED);
+    assert_int_equal(peers->pair.rank, 1);
+    assert_int_equal(peers->pair.incarnation, 1);
+    assert_int_equal(peers->kills, 0);
+    scene_send(peers->scene, peers->prefill, MESSAGE_pools, &news); /* it was not that one */
+    peers_run(peers);
+    assert_int_equal(peers->pair.state, PAIR_OK);
+    fail_to_land(peers, 7, 3000);
+    fail_to_land(peers, 8, 4001);
+    assert_int_equal(peers->pair.state, PAIR_REFUSED);
+    assert_int_equal(peers->pair.incarnation, 0);
+    assert_int_equal(peers->kills, 1);
+    expect_all_free(peers);
+}
+
 static void test_messages_of_an_old_epoch_are_let_fall(void **state)
 {
     peers_t *peers = *state;
@@ -430,7 +472,8 @@ static void test_an_abort_is_free_with_the_last_step_that_runs_it(void **state)
     assert_int_equal(close->items.data[0].request, 1);
     while (peers->fences == 0)
         assert_true(peers_next(peers));
-    assert_true(peers->step_count <= steps + 3); /* those that were sent meanwhile are not waited for */
+    assert_true(peers->step_count <=
+                steps + 3); /* those that were sent meanwhile are not waited for */
     peers_run(peers);
     assert_int_equal(peers->ends, 2);
     expect_all_free(peers);
@@ -586,6 +629,7 @@ int main(void)
         ALONE(test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed),
         ALONE(test_a_pool_that_cannot_be_read_is_its_leaders_to_end),
         ALONE(test_a_rank_that_cannot_map_for_want_of_memory_is_ended),
+        ALONE(test_a_pair_through_which_nothing_lands_is_refused_and_both_sides_blamed_in_turn),
         ALONE(test_messages_of_an_old_epoch_are_let_fall),
         ALONE(test_a_rank_with_other_weights_is_not_taken),
         ALONE(test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost),

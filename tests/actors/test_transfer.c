@@ -199,6 +199,7 @@ static void test_failed_pull_is_told_and_drains_the_others(void **state)
     answer_pull(scene, 0, pulls[0], STATUS_CORRUPT);
     landed = scene_take(scene, decode(scene), MESSAGE_landed);
     assert_int_equal(landed->failed, 1);
+    assert_int_equal(landed->copies_failed, 1);
     scene_take(scene, rank(scene, 1), MESSAGE_pull_cancel);
     scene_expect_nothing(scene);
     answer_pull(scene, 1, pulls[1], STATUS_OK);
