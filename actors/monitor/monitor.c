@@ -19,7 +19,7 @@ typedef struct {
     char name[ACTOR_NAME_BYTES_MAX];
     char state[STATE_NAME_BYTES_MAX];
     uint32_t state_bytes;
-    record_mailbox_t report; /* its views are not valid: the texts are above */
+    record_mailbox_t report; /* without views: the texts are above */
 } seen_t;
 
 typedef struct {
@@ -44,6 +44,24 @@ static bool is_named(const seen_t *seen, text_view_t name)
 
 /* ---- handlers ---- */
 
+/* By field: a copy would bring along what lies between them, and where the message lay. */
+static void keep(seen_t *seen, const record_mailbox_t *report)
+{
+    record_mailbox_t *kept = &seen->report;
+
+    kept->incarnation = report->incarnation;
+    kept->process = report->process;
+    kept->depth = report->depth;
+    kept->depth_max = report->depth_max;
+    kept->oldest_us = report->oldest_us;
+    kept->received = report->received;
+    kept->refused = report->refused;
+    kept->malformed = report->malformed;
+    kept->progress = report->progress;
+    seen->state_bytes = report->state.count;
+    memcpy(seen->state, report->state.data, report->state.count);
+}
+
 static status_t on_figures(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     const message_figures_t *m = envelope->body;
@@ -56,11 +74,8 @@ static status_t on_figures(void *arg, const envelope_t *envelope, outbox_t *outb
         for (uint32_t n = 0; n < self->count; n++) {
             seen_t *seen = &self->seen[n];
 
-            if (!is_named(seen, report->actor))
-                continue;
-            seen->report = *report;
-            seen->state_bytes = report->state.count;
-            memcpy(seen->state, report->state.data, report->state.count);
+            if (is_named(seen, report->actor))
+                keep(seen, report);
         }
     }
     return STATUS_OK;

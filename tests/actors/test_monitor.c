@@ -78,6 +78,34 @@ static void test_the_last_report_is_shown(void **state)
     assert_memory_equal(m->mailboxes.data[0].state.data, "up", 2);
 }
 
+/* A journal holds states against each other byte by byte: they may hold nothing but what was said. */
+static void test_its_state_does_not_depend_on_where_a_report_lay(void **state)
+{
+    const size_t bytes = scene->dispatch.self_bytes;
+    uint8_t *first = malloc(bytes);
+    record_mailbox_t reports[2];
+    char up[] = "up";
+
+    (void)state;
+    assert_non_null(first);
+    for (int i = 0; i < 2; i++) {
+        const message_figures_t figures = {.mailboxes = {&reports[i], 1}};
+
+        memset(&reports[i], i ? 0xaa : 0x55, sizeof(reports[i]));
+        reports[i].actor = text("decode/0");
+        reports[i].state = (text_view_t){i ? up : "up", 2};
+        reports[i].incarnation = reports[i].process = 1;
+        reports[i].depth = reports[i].depth_max = 2;
+        reports[i].oldest_us = reports[i].received = 3;
+        reports[i].refused = reports[i].malformed = reports[i].progress = 4;
+        scene_send(scene, PORT_FIGURES, MESSAGE_figures, &figures);
+        if (i == 0)
+            memcpy(first, scene->dispatch.self, bytes);
+    }
+    assert_memory_equal(first, scene->dispatch.self, bytes);
+    free(first);
+}
+
 static void test_a_name_that_is_nobodys_is_answered_with_nothing(void **state)
 {
     const message_watch_t watch = {.actor = text("decode/77")};
@@ -127,6 +155,7 @@ int main(void)
         TEST(test_every_pair_is_decided),
         TEST(test_who_was_never_seen_is_shown_as_not_running),
         TEST(test_the_last_report_is_shown),
+        TEST(test_its_state_does_not_depend_on_where_a_report_lay),
         TEST(test_a_name_that_is_nobodys_is_answered_with_nothing),
         TEST(test_a_report_reads_figures_of_a_living_process),
     };
