@@ -4,44 +4,44 @@
  * with everything up and nothing asked. Faults are few and may be left out, so every run must end
  * by itself, and where it ends all must be well: `judge`.
  */
-#ifndef RANKS
-#define RANKS 1 /* of the decode group */
-#endif
+#define RANKS 2    /* of the decode group, at most */
 #ifndef ROOM_MAX
-#define ROOM_MAX 6 /* messages that a stream must hold */
+#define ROOM_MAX 6 /* messages that a stream must hold: a few for each attempt */
 #endif
 
 #include "tables.pml"
 #include "world.pml"
 #include "group.pml"
-#include "gateway.pml"
 #include "prefill.pml"
 #include "decode.pml"
 #include "transfer.pml"
 #include "rank.pml"
+#include "gateway.pml"
 
-/* Calm: a fault comes only while it touches an attempt. */
-#define p_lives(a) (p[a].state != PREFILL_NONE)
-#define d_lives_still(a) (d[a].state != DECODE_NONE)
-#define t_lives_still(a) (t[a].state != TRANSFER_NONE)
+/* Calm: a fault comes only while it touches an attempt. Calmer: a rank has one in hand. */
 #define touches(actor)                                                                            \
-  (!calm || ((actor) == GATEWAY || (actor) == PREFILL || (actor) == RANK -> SOME(p_lives)         \
-                : ((actor) == TRANSFER -> SOME(t_lives_still) : SOME(d_lives_still))))
+  (!calm || ((actor) == GATEWAY || (actor) == PREFILL || (actor) == RANK -> SOME(p_is_there)      \
+                : ((actor) == TRANSFER -> SOME(t_is_there) : SOME(d_is_there))))
 #define may_die(actor)                                                                            \
   (deaths > 0 && ((mortal >> (actor)) & 1) && is_alive(actor) && touches(actor))
+#define rank_touches(k)                                                                           \
+  (calm < 2 || rank_at[k].steps > 0 || nempty(l2r[k]) || nempty(x2r[k]) || r_pulls(k))
+/* It takes a step; a rank that exits or joins is another fault. */
 #define may_break(leader)                                                                         \
-  (reforms > 0 && ((breaking >> (leader)) & 1) && group[leader].ready && touches(leader))
-#if RANKS == 1
-#define all_exits (exits[0] | exits[1] | exits[2] | exits[3] | exits[4] | exits[5])
-#else
+  (reforms > 0 && ((breaking >> (leader)) & 1) && group[leader].ready && group[leader].flight > 0)
 #define all_exits (exits[0] | exits[1] | exits[2] | exits[3] | exits[4] | exits[5] | exits[6])
-#endif
 #define may_live(actor) (!is_alive(actor) && (!calm || !((all_exits >> (actor)) & 1)))
 
 inline meet_both(one, other) {
   meet(one, other);
   meet(other, one)
 }
+
+/* A group leaves; it may come back when it has nothing any more. */
+#define may_drain(leader)                                                                         \
+  (drains > 0 && ((leaving >> (leader)) & 1) && is_alive(leader) && !group[leader].drains &&      \
+   touches(leader))
+#define may_return(leader, lives) (group[leader].drains && (recalls || !SOME(lives)))
 
 /* Calm: all join at once. It is the only one that was dead. */
 inline join_all(actor) {
@@ -64,7 +64,7 @@ inline join_all(actor) {
     meet_both(DECODE, PREFILL);
     meet_both(DECODE, TRANSFER);
     met_life[DECODE] = life[TRANSFER];
-    for (k : 1 .. RANKS) {
+    for (k : 1 .. ranks) {
       meet_both(DECODE, rank_of(k))
     }
     p_pools_said = 0;
@@ -74,7 +74,7 @@ inline join_all(actor) {
     meet_both(TRANSFER, PREFILL);
     meet_both(TRANSFER, DECODE);
     met_life[DECODE] = life[TRANSFER];
-    for (k : 1 .. RANKS) {
+    for (k : 1 .. ranks) {
       meet_both(TRANSFER, rank_of(k));
       met_life[rank_of(k)] = life[TRANSFER];
       t_met[k] = life[rank_of(k)]
@@ -107,10 +107,10 @@ inline spawn_leader(actor) {
 
 #define RANK_FATE(k)                                                                              \
   ::d_step {                                                                                      \
-    may_die(rank_of(k)) -> deaths--;                                                              \
+    may_die(rank_of(k)) && rank_touches(k) -> deaths--;                                           \
     rank_dies(k)                                                                                  \
   }                                                                                               \
-  ::d_step { may_live(rank_of(k)) -> spawn(rank_of(k)) }
+  ::d_step { (k) <= ranks && may_live(rank_of(k)) -> spawn(rank_of(k)) }
 
 #define is_silent(c) assert(empty(c))
 
@@ -132,6 +132,7 @@ inline judge() {
     assert(d_owner[i] == 0)
   }
   assert(group[PREFILL].ready && group[DECODE].ready);
+  assert(!group[PREFILL].drains && !group[DECODE].drains);
   assert(!owes_end[PREFILL] && !owes_end[DECODE]);
   assert(!owes_fence[PREFILL] && !owes_fence[DECODE] && !x_owes_d && !x_owes_p);
   is_silent(g2p);
@@ -186,20 +187,40 @@ end:
       reforms--;
       d_reform()
     }
+  :: d_step {
+      may_drain(PREFILL) ->
+      drains--;
+      group[PREFILL].drains = true;
+      p_drain(false)
+    }
+  :: d_step {
+      may_drain(DECODE) ->
+      drains--;
+      group[DECODE].drains = true;
+      d_drain(false)
+    }
+  :: d_step { group[PREFILL].drains && SOME(p_queued) -> p_drain(false) } /* a TICK */
+  :: d_step { group[PREFILL].drains && SOME(p_is_live) -> p_drain(true) }
+  :: d_step { group[DECODE].drains && SOME(d_is_live) -> d_drain(true) }
+  :: d_step { may_return(PREFILL, p_is_there) -> group[PREFILL].drains = false }
+  :: d_step {
+      may_return(DECODE, d_is_there) ->
+      group[DECODE].drains = false;
+      d_freed = true
+    }
   :: d_step { may_live(GATEWAY) -> spawn(GATEWAY) }
   :: d_step { may_live(PREFILL) -> spawn_leader(PREFILL) }
   :: d_step { may_live(DECODE) -> spawn_leader(DECODE) }
   :: d_step { may_live(TRANSFER) -> spawn(TRANSFER) }
   RANK_FATE(0)
   RANK_FATE(1)
-#if RANKS > 1
   RANK_FATE(2)
-#endif
   :: d_step { /* no fault any more */
-      aborts + deaths + reforms + obstacles > 0 ->
+      aborts + deaths + reforms + drains + obstacles > 0 ->
       aborts = 0;
       deaths = 0;
       reforms = 0;
+      drains = 0;
       obstacles = 0
     }
   :: timeout -> break
@@ -217,7 +238,8 @@ init {
   d_step {
     true;
     read_settings();
-    for (i : 0 .. ACTORS - 1) {
+    alive = bit_of(rank_of(ranks) + 1) - 1;
+    for (i : 0 .. rank_of(ranks)) {
       life[i] = 1
     }
     met[GATEWAY] = bit_of(PREFILL) | bit_of(DECODE) | bit_of(TRANSFER);
@@ -230,7 +252,7 @@ init {
     group[PREFILL].ready = true;
     group[DECODE].epoch = 1;
     group[DECODE].ready = true;
-    for (k : 0 .. RANKS) {
+    for (k : 0 .. ranks) {
       view[k].joined = 1;
       view[k].quiesced = true;
       rank_at[k].state = RANK_STEPPING;
@@ -275,8 +297,9 @@ init {
     run fate();
     run rank(0);
     run rank(1);
-#if RANKS > 1
-    run rank(2)
-#endif
+    if
+    :: ranks > 1 -> run rank(2)
+    :: else
+    fi
   }
 }

@@ -18,7 +18,7 @@ typedef decode_t {
   unsigned x_ranks : 3; /* by k */
   unsigned x_life : 3;
   unsigned epoch : 4;
-  unsigned last : 2;
+  unsigned last : 3;
   unsigned planned : 3;
   unsigned known : 3;
   unsigned sent : 3;
@@ -37,6 +37,8 @@ byte d_targets_said;        /* epoch */
 byte d_fence_life;          /* of the transfer that has exited */
 byte d_fence_due;           /* ranks, by k, that are to be asked */
 
+#define d_is_there(a) (d[a].state != DECODE_NONE)
+#define d_is_live(a) (d_is_there(a) && d[a].state != DECODE_ENDING)
 #define d_opens(a) (d[a].open_due)
 #define d_closes(a) (d[a].state == DECODE_ENDING && d[a].slot_open)
 #define d_runs(a) (d[a].state == DECODE_RUNNING && d[a].planned < answer_max)
@@ -132,6 +134,9 @@ inline d_end(a, reason) {
   d_tell(a, END, reason, d[a].known);
   d[a].state = DECODE_ENDING;
   d[a].open_due = false;
+  for (k : 1 .. ranks) {
+    whole[k] = whole[k] & ~bit_of(a)
+  };
   if
   :: reason != STOPPED -> d[a].gateway_gone = true
   :: else
@@ -166,6 +171,18 @@ inline d_reform() {
     fi
   }
   d_settle_all()
+}
+
+/* What runs here may end here, until its time is over. */
+inline d_drain(is_over) {
+  d_freed = true; /* who waits for room here asks, and hears that there is none */
+  for (i : 0 .. NA - 1) {
+    if
+    :: d_is_live(i) && is_over -> d_end(i, LOST)
+    :: else
+    fi
+  };
+  skip
 }
 
 inline d_finish_step() {
@@ -210,7 +227,13 @@ inline d_lease(a) {
 
 inline d_on_reserve() {
   if
-  :: d_can_take ->
+  :: group[DECODE].drains -> /* nothing was opened, and nothing will be */
+    put(DECODE, PREFILL, d2p, END, a, LOST, x);
+    if
+    :: is_mutant(unfenced_refusal)
+    :: else -> put(DECODE, PREFILL, d2p, FENCED, a, 0, 0)
+    fi
+  :: !group[DECODE].drains && d_can_take ->
     d[a].state = DECODE_OPENING;
     d[a].open_due = true;
     d[a].epoch = group[DECODE].epoch;
@@ -228,7 +251,12 @@ inline d_on_reserve() {
   fi
 }
 
+/* All ranks that live hold all of it. */
 inline d_start_running() {
+  for (k : 1 .. ranks) {
+    assert(((whole[k] >> a) & 1) || is_due(DECODE, rank_of(k)));
+    whole[k] = whole[k] & ~bit_of(a)
+  };
   if
   :: d[a].known == 0 ->
     d[a].known = 1;
@@ -265,6 +293,7 @@ inline decode_takes() {
     d[a].x_open = false;
     if
     :: s == DECODE_ENDING -> d_settle(a)
+    :: s == DECODE_OPENING || s == DECODE_LANDING -> d_end(a, LOST)
     :: else
     fi
   :: else ->
@@ -303,7 +332,7 @@ inline d_lose_prefill(a) {
 
 inline d_joined_ranks() {
   n = 0;
-  for (k : 1 .. RANKS) {
+  for (k : 1 .. ranks) {
     if
     :: view[k].joined -> n = n | bit_of(k)
     :: else
@@ -355,7 +384,7 @@ inline d_plan_open() {
   ask(DECODE, TRANSFER, D_TO_X, d2x, OPEN, a, group[DECODE].epoch, 0)
 }
 
-/* What ends is closed; all that run get the next token. */
+/* What ends is closed; all that run get the next token, if one more step may run. */
 inline d_plan_step() {
   x = 0;
   y = 0;
@@ -365,7 +394,7 @@ inline d_plan_step() {
       x = x | bit_of(i);
       d[i].slot_open = false;
       d[i].last = group[DECODE].flight + 1
-    :: d_runs(i) ->
+    :: d_runs(i) && may_run(DECODE) ->
       x = x | bit_of(i);
       y = y | bit_of(i);
       d[i].slot_open = true;
@@ -505,11 +534,11 @@ end:
       }
     }
   DECODE_RANK_STEPS(1)
-#if RANKS > 1
   DECODE_RANK_STEPS(2)
-#endif
   :: d_step { may_ask(DECODE, TRANSFER, D_TO_X) && SOME(d_opens) -> d_plan_open() }
-  :: d_step { may_step(DECODE) && (SOME(d_runs) || SOME(d_closes)) -> d_plan_step() }
+  :: d_step {
+      may_step(DECODE) && (SOME(d_closes) || (may_run(DECODE) && SOME(d_runs))) -> d_plan_step()
+    }
   :: d_step {
       may_say(DECODE, GATEWAY, D_TOKENS) && (SOME(d_acks) || SOME(d_says)) -> d_plan_tokens()
     }
@@ -598,6 +627,9 @@ inline decode_dies() {
   }
   for (i : 0 .. DECODE_PAGES_MAX - 1) {
     d_owner[i] = 0
+  }
+  for (k : 1 .. ranks) {
+    whole[k] = 0
   }
   owes_end[DECODE] = 0;
   owes_fence[DECODE] = 0;

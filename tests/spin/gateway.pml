@@ -1,6 +1,7 @@
 /* gateway.pml - actors/gateway/gateway.c: admission, replay, tokens for the client.
  *
- * The scheduler is in it: it answers a ROUTE as soon as all instances live and are known.
+ * The scheduler is in it: it answers a ROUTE as soon as all instances live, are known and take
+ * work. (Where all is calmer, as soon as the attempt before has gone, too.)
  */
 
 typedef gateway_t {
@@ -147,7 +148,11 @@ inline gateway_plan(r) {
      (!(is_met(GATEWAY, PREFILL) && is_met(GATEWAY, DECODE)) ||                                   \
       may_ask(GATEWAY, PREFILL, TO_PREFILL)))))
 #define all_known                                                                                 \
-  (is_wired(GATEWAY, PREFILL) && is_wired(GATEWAY, DECODE) && is_alive(TRANSFER))
+  (is_wired(GATEWAY, PREFILL) && is_wired(GATEWAY, DECODE) && is_alive(TRANSFER) &&               \
+   !group[PREFILL].drains && !group[DECODE].drains)
+
+#define some_left (SOME(p_is_there) || SOME(d_is_there) || SOME(t_is_there))
+#define may_route (all_known && (calm < 2 || !some_left))
 
 /* Not an actor: the scheduler's answer to this request. */
 #define ROUTE_OF(r) (16 + (r))
@@ -197,8 +202,8 @@ end:
       if
       :: hears(GATEWAY, PREFILL, p2g) -> who = PREFILL
       :: hears(GATEWAY, DECODE, d2g) -> who = DECODE
-      :: g[0].route && all_known -> who = ROUTE_OF(0)
-      :: g[1].route && all_known -> who = ROUTE_OF(1)
+      :: g[0].route && may_route -> who = ROUTE_OF(0)
+      :: g[1].route && may_route -> who = ROUTE_OF(1)
       :: g[0].route && obstacles > 0 -> who = NO_ROUTE_OF(0)
       :: g[1].route && obstacles > 0 -> who = NO_ROUTE_OF(1)
       fi;

@@ -6,9 +6,11 @@
 
 typedef group_t {
   bool ready;
+  bool drains; /* it takes no new work */
   byte epoch;   /* grows over all lives of the leader */
-  byte flight;  /* steps in flight, two at most */
-  byte runs[2]; /* attempts that each of them runs, oldest first */
+  unsigned flight : 3;  /* steps in flight, */
+  unsigned running : 2; /* and how many of them run something */
+  byte runs[STEPS_IN_FLIGHT_MAX]; /* attempts that each of them runs, oldest first */
 };
 group_t group[3]; /* by leader */
 
@@ -16,7 +18,7 @@ typedef view_t {
   unsigned joined : 3; /* its life; 0: not joined */
   bool must_quiesce;
   bool quiesced;
-  unsigned done : 2; /* steps it has answered */
+  unsigned done : 3; /* steps it has answered */
 };
 view_t view[RANKS + 1]; /* of each rank at its leader */
 
@@ -24,7 +26,7 @@ view_t view[RANKS + 1]; /* of each rank at its leader */
 byte naming[NA * 2]; /* by attempt, for prefill, then for decode */
 
 #define first_rank(leader) (leader == PREFILL -> 0 : 1)
-#define last_rank(leader) (leader == PREFILL -> 0 : RANKS)
+#define last_rank(leader) (leader == PREFILL -> 0 : ranks)
 #define naming_of(k, a) naming[((k) == 0 -> 0 : NA) + (a)]
 
 #define EPOCHS 16
@@ -67,14 +69,21 @@ inline group_join(leader, k) {
   push_reform(leader, k)
 }
 
+inline group_forget_steps(leader) {
+  group[leader].flight = 0;
+  group[leader].running = 0;
+  for (n : 0 .. STEPS_IN_FLIGHT_MAX - 1) {
+    group[leader].runs[n] = 0
+  };
+  skip
+}
+
 /* Steps in flight are forgotten; the leader loses its attempts afterwards. */
 inline group_reform(leader) {
   group[leader].epoch++;
   assert(group[leader].epoch < EPOCHS);
   group[leader].ready = is_mutant(no_quiesce);
-  group[leader].flight = 0;
-  group[leader].runs[0] = 0;
-  group[leader].runs[1] = 0;
+  group_forget_steps(leader);
   for (k : first_rank(leader) .. last_rank(leader)) {
     view[k].done = 0;
     if
@@ -101,35 +110,31 @@ inline group_quiesced(leader, rank) {
     view[rank].quiesced = true;
     moves = true;
     for (k : first_rank(leader) .. last_rank(leader)) {
-      moves = moves && view[k].quiesced
+      moves = moves && (view[k].quiesced || is_mutant(half_quiesced))
     }
     group[leader].ready = moves
   :: else
   fi
 }
 
-/* Has every rank left the older epochs? Can every rank be sent a step? */
+/* Has every rank left the older epochs? Can every rank be sent a step? May it run something? */
 #define rank_settled(k) (!view[k].must_quiesce)
 #define rank_may_step(leader, k) may_ask(leader, rank_of(k), TO_RANK(k))
-#if RANKS == 1
-#define is_settled(leader) (leader == PREFILL -> rank_settled(0) : rank_settled(1))
-#define may_step_to(leader)                                                                       \
-  (leader == PREFILL -> rank_may_step(PREFILL, 0) : rank_may_step(DECODE, 1))
-#define all_lives view[1].joined
-#else
 #define is_settled(leader)                                                                        \
   (leader == PREFILL -> rank_settled(0) : (rank_settled(1) && rank_settled(2)))
 #define may_step_to(leader)                                                                       \
   (leader == PREFILL -> rank_may_step(PREFILL, 0)                                                 \
-                     : (rank_may_step(DECODE, 1) && rank_may_step(DECODE, 2)))
+                     : (rank_may_step(DECODE, 1) && (ranks == 1 || rank_may_step(DECODE, 2))))
 #define all_lives (view[1].joined + 16 * view[2].joined)
-#endif
-#define may_step(leader) (group[leader].ready && group[leader].flight < 2 && may_step_to(leader))
+#define may_step(leader)                                                                          \
+  (group[leader].ready && group[leader].flight < STEPS_IN_FLIGHT_MAX && may_step_to(leader))
+#define may_run(leader) (group[leader].running < STEPS_AHEAD_MAX)
 
 /* A step that runs `runs` and, with them, closes others: `names`. */
 inline group_send(leader, names, runs_mask) {
   group[leader].runs[group[leader].flight] = runs_mask;
   group[leader].flight++;
+  group[leader].running = group[leader].running + (runs_mask != 0);
   for (k : first_rank(leader) .. last_rank(leader)) {
     if
     :: is_wired(leader, rank_of(k)) -> name_all(k, names, 1)
@@ -148,28 +153,30 @@ inline group_step_done(leader, rank) {
     view[rank].done = view[rank].done + 1;
     moves = true;
     for (k : first_rank(leader) .. last_rank(leader)) {
-      moves = moves && view[k].done > 0
+      moves = moves && (view[k].done > 0 || (k > 1 && is_mutant(half_done)))
     }
   :: else
   fi;
   if
   :: moves ->
     for (k : first_rank(leader) .. last_rank(leader)) {
-      view[k].done = view[k].done - 1
+      view[k].done = view[k].done - (view[k].done > 0)
     }
     o = group[leader].runs[0];
-    group[leader].runs[0] = group[leader].runs[1];
-    group[leader].runs[1] = 0;
-    group[leader].flight--
+    for (n : 1 .. STEPS_IN_FLIGHT_MAX - 1) {
+      group[leader].runs[n - 1] = group[leader].runs[n]
+    }
+    group[leader].runs[STEPS_IN_FLIGHT_MAX - 1] = 0;
+    group[leader].flight--;
+    group[leader].running = group[leader].running - (o != 0)
   :: else
   fi
 }
 
 inline group_dies(leader) {
   group[leader].ready = false;
-  group[leader].flight = 0;
-  group[leader].runs[0] = 0;
-  group[leader].runs[1] = 0;
+  group[leader].drains = false;
+  group_forget_steps(leader);
   for (k : first_rank(leader) .. last_rank(leader)) {
     forget_view(k);
     asked[TO_RANK(k)] = 0;

@@ -23,7 +23,7 @@ typedef prefill_t {
   unsigned forced : 3;   /* tokens that the gateway has */
   unsigned position : 2; /* chunks in steps sent */
   unsigned done : 2;     /* chunks complete on all ranks */
-  unsigned last : 2;     /* steps to complete until none names it */
+  unsigned last : 3;     /* steps to complete until none names it */
   unsigned pages : 2;    /* sent to the transfer */
   unsigned sent : 2;     /* pieces */
   unsigned answered : 2;
@@ -37,6 +37,8 @@ bool p_blocked;      /* decode was BUSY */
 byte p_pools_said;   /* epoch */
 byte p_sources_said; /* epoch */
 
+#define p_is_there(a) (p[a].state != PREFILL_NONE)
+#define p_is_live(a) (p_is_there(a) && p[a].state != PREFILL_ENDING)
 #define p_queued(a) (p[a].state == PREFILL_QUEUED)
 #define p_runs(a) (p[a].state == PREFILL_PREFILLING)
 #define p_closes(a) (p[a].state == PREFILL_ENDING && p[a].slot_open)
@@ -191,6 +193,17 @@ inline p_reform() {
   p_settle_all()
 }
 
+/* What has not begun goes elsewhere at once; what runs may end here, until its time is over. */
+inline p_drain(is_over) {
+  for (i : 0 .. NA - 1) {
+    if
+    :: p_queued(i) || (p_is_live(i) && is_over) -> p_end(i, LOST, true)
+    :: else
+    fi
+  };
+  skip
+}
+
 inline p_finish_step() {
   for (i : 0 .. NA - 1) {
     if
@@ -222,6 +235,25 @@ inline p_finish_step() {
 
 /* ---- messages of an attempt ------------------------------------------------------------------ */
 
+/* Nothing was opened, and nothing will be. */
+inline p_refuse(reason) {
+  put(PREFILL, GATEWAY, p2g, END, a, reason, x);
+  put(PREFILL, GATEWAY, p2g, FENCED, a, 0, 0)
+}
+
+inline p_on_submit() {
+  if
+  :: x >= answer_max -> p_refuse(STOPPED)
+  :: x < answer_max && group[PREFILL].drains -> p_refuse(LOST)
+  :: x < answer_max && !group[PREFILL].drains && trip -> put(PREFILL, GATEWAY, p2g, BUSY, a, 0, 0)
+  :: else ->
+    p[a].state = PREFILL_QUEUED;
+    p[a].forced = x;
+    owe(owes_end[PREFILL], a);
+    owe(owes_fence[PREFILL], a)
+  fi
+}
+
 #define p_waits_decode(s)                                                                         \
   ((s) == PREFILL_RESERVING || (s) == PREFILL_PREFILLING || (s) == PREFILL_HANDING)
 
@@ -229,12 +261,7 @@ inline prefill_takes() {
   s = p[a].state;
   refused = false;
   if
-  :: m == SUBMIT && s == PREFILL_NONE && trip -> put(PREFILL, GATEWAY, p2g, BUSY, a, 0, 0)
-  :: m == SUBMIT && s == PREFILL_NONE && !trip ->
-    p[a].state = PREFILL_QUEUED;
-    p[a].forced = x;
-    owe(owes_end[PREFILL], a);
-    owe(owes_fence[PREFILL], a)
+  :: m == SUBMIT && s == PREFILL_NONE -> p_on_submit()
   :: m == ABORT && (s == PREFILL_QUEUED || p_waits_decode(s)) -> p_end(a, x, true)
   :: m == ABORT && s == PREFILL_ENDING ->
     if
@@ -348,7 +375,7 @@ inline p_plan_step() {
       x = x | bit_of(i);
       p[i].slot_open = false;
       p[i].last = group[PREFILL].flight + 1
-    :: p_runs(i) && y == 0 ->
+    :: p_runs(i) && y == 0 && may_run(PREFILL) ->
       x = x | bit_of(i);
       y = bit_of(i);
       p[i].position = p[i].position + 1;
@@ -464,7 +491,9 @@ end:
       fi
     }
   :: d_step { p_may_open && SOME(p_queued) -> p_plan_opening() }
-  :: d_step { may_step(PREFILL) && (SOME(p_runs) || SOME(p_closes)) -> p_plan_step() }
+  :: d_step {
+      may_step(PREFILL) && (SOME(p_closes) || (may_run(PREFILL) && SOME(p_runs))) -> p_plan_step()
+    }
   :: d_step { may_ask(PREFILL, TRANSFER, P_TO_X) && SOME(p_sends) -> p_plan_piece() }
   :: d_step {
       may_say(PREFILL, GATEWAY, P_TOKENS) && (SOME(p_acks) || SOME(p_says)) -> p_plan_tokens()
@@ -486,7 +515,8 @@ end:
       part(PREFILL, GATEWAY);
       drain(g2p);
       unsay(P_TOKENS);
-      p_lose_all(p_lose_gateway)
+      p_lose_all(p_lose_gateway);
+      p_blocked = false
     }
   :: d_step {
       is_due(PREFILL, DECODE) ->

@@ -18,6 +18,7 @@
 #include "actors/prefill/prefill.h"
 #include "actors/rank/rank.h"
 #include "actors/transfer/transfer.h"
+#include "runtime/base/limits.h"
 #include "tests/actors/scene.h"
 
 typedef struct {
@@ -127,7 +128,9 @@ static void print_subject(const subject_t *subject)
 int main(void)
 {
     printf("/* Printed by tests/spin/print_tables.c from the tables that the actors run by. */\n");
-    printf("#define REFUSED 0\n#define UNDECIDED 65535\n\n");
+    printf("#define REFUSED 0\n#define UNDECIDED 65535\n");
+    printf("#define STEPS_AHEAD_MAX %d\n", STEPS_AHEAD_MAX);
+    printf("#define STEPS_IN_FLIGHT_MAX %d\n\n", STEPS_IN_FLIGHT_MAX);
     print_messages();
     for (uint32_t i = 0; i < COUNT_OF(subjects); i++)
         print_subject(&subjects[i]);

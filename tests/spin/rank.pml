@@ -6,9 +6,9 @@ typedef rank_t {
   unsigned epoch : 4;
   bool owes_join;
   bool reforms;           /* the device is told to leave older epochs */
-  unsigned steps : 2;     /* at the device, */
+  unsigned steps : 3;     /* at the device, */
   unsigned of_epoch : 4;  /* and their epoch */
-  byte names[2];          /* attempts that each names */
+  byte names[STEPS_IN_FLIGHT_MAX]; /* attempts that each names */
   unsigned fenced : 3;    /* pulls of lives of the transfer up to this one are refused */
   unsigned fencing : 3;   /* COPIES_FENCED is owed for this one */
   unsigned pull_life : 3; /* of the transfer that ordered the pulls in the table */
@@ -131,7 +131,7 @@ inline r_on_reform(k) {
 inline r_on_step(k) {
   if
   :: y == rank_at[k].epoch ->
-    assert(rank_at[k].steps < 2);
+    assert(rank_at[k].steps < STEPS_IN_FLIGHT_MAX);
     rank_at[k].names[rank_at[k].steps] = x;
     rank_at[k].steps = rank_at[k].steps + 1;
     rank_at[k].of_epoch = y
@@ -160,6 +160,11 @@ inline rank_takes(k) {
     rank_at[k].owes_join = true;
     rank_at[k].state = RANK_JOINING
   :: m == DEVICE_COPIED ->
+    if
+    :: !y && t[a].last_known && t[a].units == cursor_at(k, a) && d_is_live(a) ->
+      whole[k] = whole[k] | bit_of(a)
+    :: else
+    fi;
     r_push_pulled(k, a, y);
     r_free(k, a);
     r_start_copies(k);
@@ -195,7 +200,7 @@ inline rank_takes(k) {
 
 /* The device forgets its steps; they are named no more. */
 inline r_drop_steps(k) {
-  for (o : 0 .. 1) {
+  for (o : 0 .. STEPS_IN_FLIGHT_MAX - 1) {
     name_all(k, rank_at[k].names[o], -1);
     rank_at[k].names[o] = 0
   }
@@ -217,12 +222,13 @@ inline r_copied(k, bad) {
 
 #define r_copies_1(a) (pull_at(1, a) == PULL_RUNNING)
 #define r_copies_2(a) (pull_at(2, a) == PULL_RUNNING)
-#if RANKS == 1
-#define r_copies(k) ((k) == 1 && SOME(r_copies_1))
-#else
-#define r_copies(k) (((k) == 1 && SOME(r_copies_1)) || ((k) == 2 && SOME(r_copies_2)))
-#endif
-#define source_gone(a) (is_copying(a) && !p[a].holds)
+#define r_strays_1(a) (r_copies_1(a) && !p[a].holds)
+#define r_strays_2(a) (r_copies_2(a) && !p[a].holds)
+#define r_copies(k) ((k) == 1 && SOME(r_copies_1) || (k) == 2 && SOME(r_copies_2))
+#define r_pulls_1(a) (pull_at(1, a) != PULL_FREE)
+#define r_pulls_2(a) (pull_at(2, a) != PULL_FREE)
+#define r_pulls(k) ((k) == 1 && SOME(r_pulls_1) || (k) == 2 && SOME(r_pulls_2))
+#define r_strays(k) ((k) == 1 && SOME(r_strays_1) || (k) == 2 && SOME(r_strays_2))
 
 proctype rank(byte me) {
 end:
@@ -258,14 +264,16 @@ end:
   :: d_step { /* a step is done */
       rank_at[me].steps > 0 ->
       name_all(me, rank_at[me].names[0], -1);
-      rank_at[me].names[0] = rank_at[me].names[1];
-      rank_at[me].names[1] = 0;
+      for (o : 1 .. STEPS_IN_FLIGHT_MAX - 1) {
+        rank_at[me].names[o - 1] = rank_at[me].names[o]
+      }
+      rank_at[me].names[STEPS_IN_FLIGHT_MAX - 1] = 0;
       rank_at[me].steps = rank_at[me].steps - 1;
       m = STEP_DONE;
       rank_takes(me)
     }
   :: d_step { r_copies(me) -> r_copied(me, false) }
-  :: d_step { r_copies(me) && SOME(source_gone) -> r_copied(me, true) }
+  :: d_step { r_strays(me) -> r_copied(me, true) }
   :: d_step {
       r_copies(me) && obstacles > 0 ->
       obstacles--;
@@ -317,6 +325,7 @@ inline rank_dies(me) {
   for (a : 0 .. NA - 1) {
     r_free(me, a)
   }
+  whole[me] = 0;
   rank_at[me].state = RANK_LOADING;
   rank_at[me].epoch = 0;
   rank_at[me].owes_join = false;

@@ -8,6 +8,7 @@ are read from the environment by it. See README.md.
 """
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.environ["LOCKSTEP_BUILD"]
 LONG = os.environ.get("LOCKSTEP_LONG") == "1"
-SECONDS_MAX = 3000 if LONG else 500
+SECONDS_MAX = 7200 if LONG else 500
 
 # Actors as bits.
 GATEWAY, PREFILL, DECODE, TRANSFER, PREFILL_RANK, DECODE_RANK = (1 << n for n in range(6))
@@ -23,26 +24,36 @@ GATEWAY, PREFILL, DECODE, TRANSFER, PREFILL_RANK, DECODE_RANK = (1 << n for n in
 # What may happen, in one verifier; attempt.pml says what CALM is, world.pml the rest.
 ONE_PAGE = dict(CHUNKS=1, FIXED=1)
 CALM = dict(ONE_PAGE, CALM=1)
+CALMER = dict(ONE_PAGE, CALM=2)
 SMALL = {
     "nothing goes wrong": dict(ANSWER_MAX=4, CHUNKS=1),
     "a client leaves": dict(ABORTS=1),
+    "a client leaves a longer answer": dict(ONE_PAGE, ABORTS=1, ANSWER_MAX=3),
     "an obstacle": dict(OBSTACLES=1, FIXED=1),
     "two requests, one page, credit for one": dict(ONE_PAGE, REQUESTS=2, CREDIT=1),
-    "a decode group reforms": dict(CALM, REFORMS=1, BREAKING=DECODE),
+    "a prefill group reforms": dict(REFORMS=1, FIXED=1, BREAKING=PREFILL),
+    "a decode group reforms": dict(ONE_PAGE, REFORMS=1, BREAKING=DECODE),
+    "a decode group of two reforms": dict(CALMER, RANKS=2, REFORMS=1, BREAKING=DECODE),
+    "a prefill group leaves": dict(ONE_PAGE, DRAINS=1, LEAVING=PREFILL),
+    "a decode group leaves": dict(ONE_PAGE, DRAINS=1, LEAVING=DECODE),
     "a gateway dies": dict(CALM, DEATHS=1, MORTAL=GATEWAY),
     "a prefill leader dies": dict(CALM, DEATHS=1, MORTAL=PREFILL),
     "a decode leader dies": dict(CALM, DEATHS=1, MORTAL=DECODE),
     "a transfer dies": dict(CALM, DEATHS=1, MORTAL=TRANSFER),
-    "a decode rank dies": dict(CALM, DEATHS=1, MORTAL=DECODE_RANK),
+    "one of two decode ranks dies": dict(CALMER, RANKS=2, DEATHS=1, MORTAL=DECODE_RANK),
 }
 LARGE = {
-    "a prefill group reforms": dict(ONE_PAGE, REFORMS=1, BREAKING=PREFILL),
     "a prefill rank dies": dict(CALM, DEATHS=1, MORTAL=PREFILL_RANK),
-    "a transfer dies at any time": dict(ONE_PAGE, DEATHS=1, MORTAL=TRANSFER),
-    "a decode leader dies, a client leaves": dict(CALM, DEATHS=1, MORTAL=DECODE, ABORTS=1),
-    "two obstacles": dict(OBSTACLES=2, FIXED=1),
-    "two requests, a client leaves": dict(ONE_PAGE, REQUESTS=2, CREDIT=1, ABORTS=1),
+    "a decode rank dies": dict(CALM, DEATHS=1, MORTAL=DECODE_RANK),
+    "two obstacles": dict(ONE_PAGE, OBSTACLES=2),
     "two requests, an obstacle": dict(ONE_PAGE, REQUESTS=2, CREDIT=1, OBSTACLES=1),
+    "two requests, a client leaves": dict(ONE_PAGE, REQUESTS=2, CREDIT=1, ABORTS=1),
+    "two ranks, an obstacle": dict(ONE_PAGE, RANKS=2, OBSTACLES=1),
+    "two ranks, a client leaves": dict(ONE_PAGE, RANKS=2, ABORTS=1),
+    "two ranks, a transfer dies": dict(CALM, RANKS=2, DEATHS=1, MORTAL=TRANSFER),
+    "two ranks, their group leaves or stays": dict(ONE_PAGE, RANKS=2, DRAINS=1, RECALLS=1),
+    "a decode group leaves, its leader dies": dict(CALM, DRAINS=1, LEAVING=DECODE, DEATHS=1,
+                                                   MORTAL=DECODE),
 }
 
 # A known fault put in (world.pml), where, and the assertion that must find it.
@@ -51,13 +62,17 @@ MUTANTS = {
     "early_return": (dict(ANSWER_MAX=3), "naming["),
     "double_end": (dict(), "owes_end["),
     "early_piece": (dict(), "open_due"),
-    "no_quiesce": (dict(CALM, REFORMS=1, BREAKING=DECODE), "p[a].state==0"),
+    "no_quiesce": (dict(ONE_PAGE, REFORMS=1, BREAKING=DECODE), "d[a].state==0"),
     "credit_leak": (dict(REQUESTS=2, CHUNKS=1, CREDIT=1), "g[r].ended"),
     "unpaid": (dict(REQUESTS=2, CHUNKS=1, CREDIT=1), "<credit"),
     "stale_attempt": (dict(REFORMS=1, CHUNKS=1), "allowed>>left_in"),
     "token_overtaken": (dict(), "x<=g[r].received"),
     "starved_abort": (dict(ABORTS=1), "p[a].state==0"),
     "copies_unfenced": (dict(CALM, DEATHS=1, MORTAL=TRANSFER), "pull["),
+    "half_done": (dict(ONE_PAGE, RANKS=2), "naming["),
+    "half_quiesced": (dict(ONE_PAGE, RANKS=2, REFORMS=1, BREAKING=DECODE), "d[a].state==0"),
+    "half_landed": (dict(ONE_PAGE, RANKS=2), "whole["),
+    "unfenced_refusal": (dict(ONE_PAGE, DRAINS=1, LEAVING=DECODE), "p[a].state==0"),
 }
 
 # One that no assertion can find: everything ends well, if ever.
@@ -107,8 +122,8 @@ class Verifier:
         with open(os.path.join(folder, "tables.pml"), "w", encoding="utf-8") as file:
             file.write(tables)
         for command in (["spin", "-a", "attempt.pml"],
-                        ["gcc", "-O1", "-w", "-DCOLLAPSE", "-DVECTORSZ=2048", *flags, "-o", "pan",
-                         "pan.c"]):
+                        ["gcc", "-O1", "-w", "-DCOLLAPSE", "-DSEPQS", "-DVECTORSZ=2048",
+                         "-DMEMLIM=6144", *flags, "-o", "pan", "pan.c"]):
             made = run(command, cwd=folder)
             if made.returncode != 0 or "Error" in made.stdout:
                 fail(f"{command[0]} does not take the model:\n{made.stdout[-2000:]}")
@@ -157,9 +172,12 @@ def check(verifier, configurations, rules, *flags):
     actors = ("GATEWAY", "PREFILL", "DECODE", "TRANSFER", "RANK")
     taken = set()
     for name, env in configurations.items():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         wrong, output = verifier.search(env, *flags)
-        states = re.search(r"(\S+) states, stored", output)
-        print(f"{name}: {float(states[1]):.0f} states", flush=True)
+        states = float(re.search(r"(\S+) states, stored", output)[1])
+        megabytes = float(re.search(r"(\S+)\s+total actual memory usage", output)[1])
+        seconds = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        print(f"{name}: {states:,.0f} states, {seconds:.1f} s, {megabytes:.0f} MB", flush=True)
         if wrong:
             fail(f"{verifier.replay(env)}\n{name}: {wrong}")
         taken |= {(actors[int(actor)], int(state), int(message)) for actor, state, message in

@@ -21,17 +21,15 @@ byte t_sources;            /* the prefill group's */
 byte t_lives[RANKS + 1];   /* of the ranks in TARGETS */
 byte t_met[RANKS + 1];     /* lives that were met */
 
+#define t_is_there(a) (t[a].state != TRANSFER_NONE)
 #define t_behind(a, k) (t[a].landed[k] < t[a].cursor[k])
 #define t_is_moving(a) (t[a].state == TRANSFER_MOVING)
 #define t_group_lives(a) (t_targets != 0 && t_targets == t[a].target_epoch)
 #define t_sources_live(a) (t_sources != 0 && t_sources == t[a].source_epoch)
-#if RANKS == 1
-#define t_pulls(a) t_behind(a, 1)
-#define t_all_landed(a) (t[a].landed[1] == t[a].units)
-#else
 #define t_pulls(a) (t_behind(a, 1) || t_behind(a, 2))
-#define t_all_landed(a) (t[a].landed[1] == t[a].units && t[a].landed[2] == t[a].units)
-#endif
+#define t_all_landed(a)                                                                           \
+  (t[a].landed[1] == t[a].units &&                                                                \
+   (ranks == 1 || t[a].landed[2] == t[a].units || is_mutant(half_landed)))
 
 inline t_forget(a) {
   t[a].state = TRANSFER_NONE;
@@ -44,7 +42,7 @@ inline t_forget(a) {
   t[a].target_epoch = 0;
   t[a].source_epoch = 0;
   t[a].units = 0;
-  for (k : 1 .. RANKS) {
+  for (k : 1 .. ranks) {
     t[a].cursor[k] = 0;
     t[a].landed[k] = 0
   };
@@ -89,7 +87,7 @@ inline t_stop_moving(a, failed) {
   if
   :: !t_pulls(a) -> t_fence(a)
   :: else ->
-    for (k : 1 .. RANKS) {
+    for (k : 1 .. ranks) {
       if
       :: t_group_lives(a) && !t[a].cancel_sent && t_behind(a, k) ->
         put(TRANSFER, rank_of(k), x2r[k], PULL_CANCEL, a, 0, 0)
@@ -180,16 +178,12 @@ inline t_assert_opened() {
 
 inline t_on_targets() {
   t_targets = x;
-#if RANKS == 1
-  t_lives[1] = y;
-#else
   t_lives[1] = y % 16;
   t_lives[2] = y / 16;
-#endif
   for (i : 0 .. NA - 1) {
     if
     :: t[i].state != TRANSFER_NONE && x > t[i].target_epoch ->
-      for (k : 1 .. RANKS) {
+      for (k : 1 .. ranks) {
         t[i].landed[k] = t[i].cursor[k]
       }
       t_stop_moving(i, true)
@@ -334,11 +328,9 @@ end:
       :: hears(TRANSFER, rank_of(1), r2x[1]) ->
         who = rank_of(1);
         trip = false
-#if RANKS > 1
       :: hears(TRANSFER, rank_of(2), r2x[2]) ->
         who = rank_of(2);
         trip = false
-#endif
       fi;
       d_step {
         true;
@@ -351,9 +343,7 @@ end:
       }
     }
   TRANSFER_RANK_STEPS(1)
-#if RANKS > 1
   TRANSFER_RANK_STEPS(2)
-#endif
   :: d_step {
       is_due(TRANSFER, PREFILL) ->
       part(TRANSFER, PREFILL);
@@ -381,7 +371,7 @@ inline transfer_dies() {
   }
   x_owes_d = 0;
   x_owes_p = 0;
-  for (i : 1 .. RANKS) {
+  for (i : 1 .. ranks) {
     t_lives[i] = 0;
     t_met[i] = 0;
     asked[X_TO_RANK(i)] = 0;

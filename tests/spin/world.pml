@@ -80,12 +80,16 @@ hidden byte seen_id;
 byte aborts;    /* clients leave */
 byte deaths;    /* of those in `mortal` */
 byte reforms;   /* a step stands still, or ranks differ, at a leader in `breaking` */
+byte drains;    /* an operator takes away a group whose leader is in `leaving` */
 byte obstacles; /* BUSY without need, no route, a full transfer, a bad copy, no pages */
 
+hidden byte ranks;          /* of the decode group: 1 or 2 */
 hidden byte requests;       /* 1 or 2, */
 hidden byte attempts;       /* of so many attempts each; in all NA */
 hidden byte mortal;         /* actors as bits */
 hidden byte breaking;       /* leaders as bits */
+hidden byte leaving;        /* leaders as bits */
+hidden byte recalls;        /* a group that leaves may be called back before it is empty */
 hidden byte calm;           /* a next life begins when all have heard of the end of the last one */
 hidden byte chunks;         /* of a prompt; each is a piece of the hand-over */
 hidden byte answer_max;     /* tokens; an answer may end before, */
@@ -108,11 +112,15 @@ inline read_settings() {
     now.aborts = setting("ABORTS", 0);
     now.deaths = setting("DEATHS", 0);
     now.reforms = setting("REFORMS", 0);
+    now.drains = setting("DRAINS", 0);
     now.obstacles = setting("OBSTACLES", 0);
+    ranks = setting("RANKS", 1);
     requests = setting("REQUESTS", 1);
     attempts = NA / requests;
     mortal = setting("MORTAL", 255);
     breaking = setting("BREAKING", 255);
+    leaving = setting("LEAVING", 255);
+    recalls = setting("RECALLS", 0);
     calm = setting("CALM", 0);
     chunks = setting("CHUNKS", 2);
     answer_max = setting("ANSWER_MAX", 2);
@@ -136,6 +144,10 @@ inline read_settings() {
 #define MUTANT_starved_abort 10
 #define MUTANT_copies_unfenced 11
 #define MUTANT_retry_at_once 12
+#define MUTANT_half_done 13
+#define MUTANT_half_quiesced 14
+#define MUTANT_half_landed 15
+#define MUTANT_unfenced_refusal 16
 #define is_mutant(name) (mutant == MUTANT_##name)
 
 /* The answer of each request has so many tokens. */
@@ -181,7 +193,7 @@ inline decided(actor) {
 
 /* ---- lives ----------------------------------------------------------------------------------- */
 
-byte alive = 255;
+byte alive;
 byte life[ACTORS];     /* counted for the transfer and ranks: messages name theirs */
 byte met[ACTORS];      /* whose JOINED it has handled, and not yet EXITED */
 byte exits[ACTORS];    /* whose EXITED waits for it */
@@ -261,7 +273,7 @@ inline drain_unless_met(c, to, from) {
 #define hears(me, peer, c) (is_met(me, peer) && nempty(c))
 
 /* REQUESTs: so many may wait undispatched at the receiver. */
-byte asked[6 + 4 * (RANKS + 1)];
+byte asked[6 + 3 * (RANKS + 1)];
 
 #define TO_PREFILL 0 /* SUBMIT */
 #define TO_DECODE 1  /* RESERVE */
@@ -316,15 +328,11 @@ inline unsay(what) {
 #define PULL_RUNNING 2
 byte pull[(RANKS + 1) * NA];
 byte page_of[NA]; /* that it is copied to */
+byte whole[RANKS + 1]; /* attempts of which all is at the rank: they may run */
 
 #define pull_at(k, a) pull[(k) * NA + (a)]
-#if RANKS == 1
-#define is_pulled(a) (pull_at(1, a) != PULL_FREE)
-#define is_copying(a) (pull_at(1, a) == PULL_RUNNING)
-#else
 #define is_pulled(a) (pull_at(1, a) != PULL_FREE || pull_at(2, a) != PULL_FREE)
 #define is_copying(a) (pull_at(1, a) == PULL_RUNNING || pull_at(2, a) == PULL_RUNNING)
-#endif
 
 /* ---- what each opening is owed ----------------------------------------------------------------
  *
