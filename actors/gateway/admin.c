@@ -8,7 +8,6 @@
 #include "runtime/base/log.h"
 
 enum {
-    ADMIN_CONNECTIONS_MAX = 32,
     ADMIN_BODY_BYTES_MAX = 1 << 16,
     ADMIN_BODIES_BYTES_MAX = 1 << 20,
     ADMIN_BYTES_MAX = 16 << 20,
@@ -169,8 +168,9 @@ status_t admin_open(struct ev_loop *loop, const char *address, uint16_t port,
                     const admin_handlers_t *handlers, void *context, admin_t **admin)
 {
     static const http_handlers_t http_handlers = {on_request, on_more, on_done};
-    static const http_limits_t limits = {ADMIN_CONNECTIONS_MAX, ADMIN_BODY_BYTES_MAX,
-                                         ADMIN_BODIES_BYTES_MAX};
+    static const http_limits_t limits = {.connections = ADMIN_CONNECTIONS_MAX,
+                                         .body_bytes = ADMIN_BODY_BYTES_MAX,
+                                         .bodies_bytes = ADMIN_BODIES_BYTES_MAX};
     admin_t *self = calloc(1, sizeof(*self));
     status_t status;
 

@@ -15,6 +15,8 @@
 
 #include "actors/gateway/http_loop.h"
 
+enum { ADMIN_CONNECTIONS_MAX = 32 };
+
 typedef struct {
     const char *id; /* of the answer, as its client sees it */
     const char *state;

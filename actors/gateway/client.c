@@ -768,6 +768,8 @@ static status_t open_all(port_state_t *self, const client_setup_t *setup)
                                             admin_done};
     const topology_gateway_t *gateway = &self->topology->gateways[setup->gateway];
     http_limits_t limits = {
+        .descriptors = ADMIN_CONNECTIONS_MAX + CLIENT_FILES +
+                       CLIENT_FILES_PER_ACTOR * (uint32_t)self->topology->actor_count,
         .body_bytes = CLIENT_BODY_BYTES +
                       (size_t)CLIENT_BODY_BYTES_PER_TOKEN * self->topology->context_tokens,
         .bodies_bytes = CLIENT_BODIES_BYTES};

@@ -15,6 +15,8 @@ enum {
      * ones. What is larger could not be served, and would hold up everybody while it is read. */
     CLIENT_BODY_BYTES = 1 << 20,
     CLIENT_BODY_BYTES_PER_TOKEN = 128,
+    CLIENT_FILES = 32,          /* descriptors of the process that are no client's ... */
+    CLIENT_FILES_PER_ACTOR = 2, /* ... and those of streams */
     CLIENT_BODIES_BYTES = 4 * HTTP_BODY_BYTES_MAX, /* of bodies that are not whole yet, all together */
     CLIENT_PROBE_MS = 100,    /* between two requests of its own, until one is answered: ready */
     CLIENT_PROBE_READY_S = 5, /* and from then on; no answer within it: not ready */

@@ -22,10 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 64, CONNECTION_MEMORY_BYTES = 32 << 10 };
+#include "runtime/base/log.h"
+
+enum { EVENTS_MAX = 64, CONNECTION_MEMORY_BYTES = 32 << 10, CONNECTIONS_MIN = 8 };
 
 typedef enum { RECEIVING, WAITING, ANSWERING } exchange_state_t;
 
@@ -364,6 +367,23 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* Without this the descriptors end first, and nobody makes room. */
+static uint32_t connections_max(const http_limits_t *limits)
+{
+    struct rlimit files;
+    rlim_t left;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return limits->connections;
+    left = files.rlim_cur > limits->descriptors ? files.rlim_cur - limits->descriptors : 0;
+    if (left >= limits->connections)
+        return limits->connections;
+    left = left > CONNECTIONS_MIN ? left : CONNECTIONS_MIN;
+    LOG(WARN, "HTTP-FEW-DESCRIPTORS limit=%llu connections=%llu wanted=%u: raise 'ulimit -n'",
+        (unsigned long long)files.rlim_cur, (unsigned long long)left, limits->connections);
+    return (uint32_t)left;
+}
+
 static status_t start_daemon(http_t *http, const char *address, uint16_t port)
 {
     struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -397,6 +417,7 @@ status_t http_open(const char *address, uint16_t port, const http_limits_t *limi
         return FAIL(STATUS_NO_MEMORY, "no memory for the HTTP server");
     http->handlers = *handlers;
     http->limits = *limits;
+    http->limits.connections = connections_max(limits);
     if (http->limits.body_bytes > HTTP_BODY_BYTES_MAX)
         http->limits.body_bytes = HTTP_BODY_BYTES_MAX;
     http->context = context;

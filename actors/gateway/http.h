@@ -23,6 +23,7 @@ enum {
 
 typedef struct {
     uint32_t connections; /* when all are taken, the one longest at rest makes room */
+    uint32_t descriptors; /* fewer connections if the process would have less than these for others */
     size_t body_bytes;    /* larger ones are read, forgotten and answered 413 */
     size_t bodies_bytes;  /* of all that are not whole yet: the one longest at rest makes room */
 } http_limits_t;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@ enum {
     LARGE_BYTES = 6 << 20 /* more than sockets hold for who does not read */
 };
 
-static const http_limits_t limits = {CONNECTIONS_MAX, BODY_BYTES, BODIES_BYTES};
+static const http_limits_t limits = {
+    .connections = CONNECTIONS_MAX, .body_bytes = BODY_BYTES, .bodies_bytes = BODIES_BYTES};
 
 typedef struct {
     http_t *http;
@@ -388,6 +390,36 @@ static void test_the_body_longest_at_rest_makes_room(void **state)
     close(last);
 }
 
+/* Idle clients take no more than leave some for others, here for the clients' own ends. */
+static void test_descriptors_do_not_run_out_first(void **state)
+{
+    static const http_handlers_t handlers = {on_request, on_more, on_done};
+    const http_limits_t many = {.connections = 1000, .descriptors = 100};
+    world_t *world = *state;
+    struct rlimit files, few;
+    int idle[60], last;
+    char text[1024];
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    few = files;
+    few.rlim_cur = 120;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    http_close(world->http);
+    assert_int_equal(http_open("127.0.0.1", 0, &many, &handlers, world, &world->http), STATUS_OK);
+    for (unsigned i = 0; i < COUNT_OF(idle); i++) {
+        idle[i] = client(world, "GET /now HTTP/1.1\r\nHo");
+        turn(world);
+    }
+    assert_in_range(http_connections(world->http), 10, 20);
+    last = client(world, "GET /now HTTP/1.1\r\nHost: a\r\n\r\n");
+    read_until(world, last, "at once", text, sizeof(text));
+    assert_non_null(strstr(text, "at once"));
+    for (unsigned i = 0; i < COUNT_OF(idle); i++)
+        close(idle[i]);
+    close(last);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+}
+
 static void test_closing_ends_what_waits(void **state)
 {
     world_t *world = *state;
@@ -435,6 +467,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_who_does_not_read_keeps_nobody_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_body_longest_at_rest_makes_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_descriptors_do_not_run_out_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_closing_ends_what_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_port_is_taken_once, setup, teardown),
     };
