@@ -1,6 +1,6 @@
 /* client.c - from an HTTP request to CLIENT_REQUEST, and from CLIENT_TOKENS to bytes.
  *
- * A stream is written when its socket has room: tokens wait as ids, four bytes each, never as text.
+ * A stream is written when its socket has room: tokens wait as numbers, never as text.
  * So a client that reads slowly costs what was reserved for it and delays nobody.
  *
  *   request ──wrong──> 4xx at once
@@ -17,6 +17,7 @@
 #include "actors/gateway/admin.h"
 #include "actors/gateway/http_loop.h"
 #include "actors/gateway/metrics.h"
+#include "actors/gateway/pending.h"
 #include "actors/gateway/poisoned.h"
 #include "actors/gateway/reply.h"
 #include "model/chat.h"
@@ -40,10 +41,7 @@ typedef struct {
     uint8_t reason;
     uint32_t cached_tokens;
     char detail[REASON_BYTES_MAX + 1];
-    uint32_t *tokens; /* that wait for room */
-    uint32_t token_first;
-    uint32_t token_count;
-    uint32_t token_room;
+    pending_t pending; /* tokens that wait for room */
     uint32_t received; /* tokens that came, sent or not */
     double came_at;
     double told_at; /* last delivery of tokens */
@@ -105,7 +103,7 @@ static client_t *client_of(port_state_t *self, uint64_t id)
 static void client_return(port_state_t *self, client_t *client)
 {
     reply_fini(&client->reply);
-    free(client->tokens);
+    pending_fini(&client->pending);
     client->id = 0;
     self->metrics.open--;
     if (self->closing && self->metrics.open == 0)
@@ -138,9 +136,9 @@ static void answer_error(port_state_t *self, http_exchange_t *exchange, const op
 /* One more piece of the stream into reply.out; false if there is none now. */
 static bool client_produce(port_state_t *self, client_t *client)
 {
-    if (client->token_first < client->token_count) {
-        record_token_t token = {.token = client->tokens[client->token_first++]};
+    record_token_t token;
 
+    if (pending_take(&client->pending, &token)) {
         reply_token(&client->reply, &token);
         if (client->reply.stopped)
             post_abort(self, client, END_STOPPED);
@@ -214,27 +212,14 @@ static void answer_whole(client_t *client)
 
 static void take_token(port_state_t *self, client_t *client, const record_token_t *token)
 {
-    if (!client->streaming || client->parameters.logprobs) {
-        reply_token(&client->reply,
-                    token); /* alternatives are not kept: they go out as they come */
+    if (!client->streaming) {
+        reply_token(&client->reply, token);
         if (client->reply.stopped)
             post_abort(self, client, END_STOPPED);
         return;
     }
-    if (client->token_first == client->token_count)
-        client->token_first = client->token_count = 0;
-    if (client->token_count == client->token_room) {
-        uint32_t room = 2 * client->token_room + 64;
-        uint32_t *grown = realloc(client->tokens, room * sizeof(*grown));
-
-        if (!grown) {
-            client->reply.out.status = STATUS_NO_MEMORY;
-            return;
-        }
-        client->tokens = grown;
-        client->token_room = room;
-    }
-    client->tokens[client->token_count++] = token->token;
+    if (!pending_put(&client->pending, token))
+        client->reply.out.status = STATUS_NO_MEMORY;
 }
 
 static void on_client_tokens(port_state_t *self, const message_client_tokens_t *m)
@@ -346,6 +331,7 @@ static status_t begin(port_state_t *self, http_exchange_t *exchange,
     client->exchange = exchange;
     client->came_at = now(self);
     client->parameters = *parameters;
+    client->pending.logprobs = parameters->logprobs;
     client->parameters.limits.stop_tokens.data = client->parameters.stop_tokens;
     client->parameters.sampling.bias_tokens.data = client->parameters.bias_tokens;
     client->parameters.sampling.bias_values.data = client->parameters.bias_values;

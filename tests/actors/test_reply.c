@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "actors/gateway/metrics.h"
+#include "actors/gateway/pending.h"
 #include "actors/gateway/reply.h"
 #include "actors/rank/convert.h"
 #include "model/sampler.h"
@@ -447,6 +448,40 @@ static void test_an_answer_that_ran_out_of_time_says_so(void **state)
     finish(scene);
 }
 
+/* A reader that comes and goes, with all alternatives, some or none. */
+static void test_what_is_pending_comes_out_as_it_was(void **state)
+{
+    pending_t pending = {.logprobs = true};
+    uint32_t put = 0, taken = 0, tops[LOGPROBS_MAX];
+    float values[LOGPROBS_MAX];
+    record_token_t token;
+
+    (void)state;
+    for (uint32_t i = 0; i < LOGPROBS_MAX; i++) {
+        tops[i] = 100 + i;
+        values[i] = -0.5f * (float)i;
+    }
+    for (uint32_t round = 0; round < 40; round++) {
+        for (uint32_t i = 0; i < round; i++, put++) {
+            token = (record_token_t){.token = put, .logprob = (float)put};
+            token.top_tokens = (u32s_view_t){tops, put % (LOGPROBS_MAX + 1)};
+            token.top_logprobs = (f32s_view_t){values, put % (LOGPROBS_MAX + 1)};
+            assert_true(pending_put(&pending, &token));
+        }
+        for (uint32_t i = 0; i < 25 && pending_take(&pending, &token); i++, taken++) {
+            assert_int_equal(token.token, taken);
+            assert_true(token.logprob == (float)taken);
+            assert_int_equal(token.top_tokens.count, taken % (LOGPROBS_MAX + 1));
+            assert_memory_equal(token.top_tokens.data, tops, token.top_tokens.count * 4);
+            assert_memory_equal(token.top_logprobs.data, values, token.top_logprobs.count * 4);
+        }
+    }
+    while (pending_take(&pending, &token))
+        taken++;
+    assert_int_equal(taken, put);
+    pending_fini(&pending);
+}
+
 static void test_metrics_are_cumulative(void **state)
 {
     metrics_t metrics = {0};
@@ -485,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_completion_counts_characters),
         cmocka_unit_test(test_failed_stream_ends_with_an_error_event),
         cmocka_unit_test(test_an_answer_that_ran_out_of_time_says_so),
+        cmocka_unit_test(test_what_is_pending_comes_out_as_it_was),
         cmocka_unit_test(test_metrics_are_cumulative),
     };
 
