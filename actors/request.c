@@ -77,6 +77,18 @@ bool request_has_penalty(const request_parameters_t *request)
     return penalty < 1.0f || penalty > 1.0f;
 }
 
+status_t request_check_tokens(const record_tokens_item_t *item)
+{
+    for (uint32_t i = 0; i < item->tokens.count; i++) {
+        const record_token_t *token = &item->tokens.data[i];
+
+        if (token->top_tokens.count != token->top_logprobs.count)
+            return FAIL(STATUS_INVALID, "token %u has %u alternatives and %u logarithms",
+                        item->first + i, token->top_tokens.count, token->top_logprobs.count);
+    }
+    return STATUS_OK;
+}
+
 bool exit_is_suspect(uint8_t cause)
 {
     return cause == EXIT_FAILED_ITSELF || cause == EXIT_CRASHED || cause == EXIT_HUNG;

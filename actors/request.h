@@ -31,6 +31,8 @@ record_limits_t request_limits(const request_parameters_t *request);
 bool request_ends(const request_parameters_t *request, const uint32_t *end_tokens,
                   uint32_t end_token_count, uint32_t token);
 bool request_has_penalty(const request_parameters_t *request);
+/* STATUS_INVALID: a token has not as many logarithms as alternatives. */
+status_t request_check_tokens(const record_tokens_item_t *item);
 /* An end of a process that what it worked on may have caused, for nobody else did; an exit_cause_t. */
 bool exit_is_suspect(uint8_t cause);
 

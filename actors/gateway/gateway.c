@@ -438,6 +438,7 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
     if (item->tokens.count > request->parameters.limits.output_tokens_max - item->first)
         return FAIL(STATUS_UNEXPECTED, "%u tokens from %u, but the answer may have %u",
                     item->tokens.count, item->first, request->parameters.limits.output_tokens_max);
+    TRY(request_check_tokens(item));
     again = have - item->first < item->tokens.count ? have - item->first : item->tokens.count;
     compare_again(self, request, item, again);
     if (envelope->from == request->decode && request->state == PREFILL)

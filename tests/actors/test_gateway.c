@@ -68,20 +68,27 @@ static const message_submit_t *submit(scene_t *scene, uint64_t client)
     return scene_take(scene, prefill(scene, 0), MESSAGE_submit);
 }
 
+static void whole_tokens_from(scene_t *scene, actor_id_t from, const message_submit_t *m,
+                              uint32_t attempt, uint32_t first, const record_token_t *tokens,
+                              uint32_t count)
+{
+    record_tokens_item_t item = {
+        .request = m->request, .attempt = attempt, .first = first, .tokens = {tokens, count}};
+    message_tokens_t message;
+
+    message.items.data = &item;
+    message.items.count = 1;
+    scene_send(scene, from, MESSAGE_tokens, &message);
+}
+
 static void tokens_from(scene_t *scene, actor_id_t from, const message_submit_t *m,
                         uint32_t attempt, uint32_t first, const uint32_t *ids, uint32_t count)
 {
     record_token_t tokens[16] = {0};
-    record_tokens_item_t item = {.request = m->request, .attempt = attempt, .first = first};
-    message_tokens_t message;
 
     for (uint32_t i = 0; i < count; i++)
         tokens[i].token = ids[i];
-    item.tokens.data = tokens;
-    item.tokens.count = count;
-    message.items.data = &item;
-    message.items.count = 1;
-    scene_send(scene, from, MESSAGE_tokens, &message);
+    whole_tokens_from(scene, from, m, attempt, first, tokens, count);
 }
 
 static void end_from(scene_t *scene, actor_id_t from, const message_submit_t *m, uint32_t attempt,
@@ -212,6 +219,20 @@ static void test_gap_in_tokens_is_refused(void **state)
     const message_submit_t *m = submit(scene, 1);
 
     tokens_from(scene, decode(scene, 0), m, 1, 1, (uint32_t[]){12}, 1);
+    assert_int_equal(scene->dispatch.failed[MESSAGE_tokens], 1);
+    scene_expect_nothing(scene);
+}
+
+static void test_alternatives_without_logarithms_are_refused(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+    uint32_t alternatives[] = {11, 12};
+    float logarithm = -0.5f;
+    record_token_t token = {
+        .token = 11, .top_tokens = {alternatives, 2}, .top_logprobs = {&logarithm, 1}};
+
+    whole_tokens_from(scene, decode(scene, 0), m, 1, 0, &token, 1);
     assert_int_equal(scene->dispatch.failed[MESSAGE_tokens], 1);
     scene_expect_nothing(scene);
 }
@@ -557,6 +578,7 @@ int main(void)
         SCENE_TEST(test_the_next_life_of_prefill_hears_nothing_of_what_decode_runs),
         SCENE_TEST(test_tokens_that_come_twice_must_be_equal),
         SCENE_TEST(test_gap_in_tokens_is_refused),
+        SCENE_TEST(test_alternatives_without_logarithms_are_refused),
         SCENE_TEST(test_abort_before_and_after_submission),
         SCENE_TEST(test_second_charge_ends_it_as_poisoned),
         SCENE_TEST(test_who_crashes_its_leader_again_and_again_is_poisoned),
