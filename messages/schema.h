@@ -414,7 +414,8 @@
 
 #define POOLS_FIELDS(F, R, I, r)                                                                                       \
     F(r, u64, epoch, 0, "of the prefill group; 0: none now")                                                           \
-    I(r, pool, pools, RANKS_MAX, "by rank")
+    I(r, pool, pools, RANKS_MAX, "by rank")                                                                            \
+    F(r, u64, weights_digest, 0, "what its ranks have loaded")
 
 #define PAIR_FIELDS(F, R, I, r)                                                                                        \
     F(r, u64, source_epoch, 0, "as in POOLS")                                                                          \

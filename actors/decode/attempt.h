@@ -83,6 +83,7 @@ typedef struct {
 typedef struct {
     actor_id_t leader;
     uint64_t epoch; /* 0: none now */
+    uint64_t weights_digest;
     uint32_t pool_count;
     record_pool_t pools[RANKS_MAX]; /* names lie in `names` */
     char names[RANKS_MAX][POOL_NAME_BYTES_MAX];

@@ -132,6 +132,7 @@ static status_t on_pools(void *arg, const envelope_t *envelope, outbox_t *outbox
                     m->pools.count);
     source_reset(source);
     source->epoch = m->epoch;
+    source->weights_digest = m->weights_digest;
     source->pool_count = m->pools.count;
     for (uint32_t i = 0; i < m->pools.count; i++) {
         source->pools[i] = m->pools.data[i];
@@ -183,6 +184,23 @@ static void count_failed_copies(decode_t *self, source_t *source, const message_
         refuse(self, source, rank, false, m->detail, outbox);
 }
 
+/* Files that somebody replaced are loaded by whoever starts anew. No pages go between two models: ranks
+ * of this group start again, as often as they may. */
+static void judge_weights(decode_t *self, source_t *source, outbox_t *outbox)
+{
+    char reason[REASON_BYTES_MAX];
+    uint64_t mine = group_of(self)->weights_digest;
+
+    if (source->weights_digest == mine) {
+        source->state = PAIR_OK;
+        self->came_free++;
+        return;
+    }
+    snprintf(reason, sizeof(reason), "weights digest: its group has %llx, this one has %llx",
+             (unsigned long long)source->weights_digest, (unsigned long long)mine);
+    refuse(self, source, 0, true, (text_view_t){reason, (uint32_t)strlen(reason)}, outbox);
+}
+
 static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     decode_t *self = arg;
@@ -212,10 +230,8 @@ static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *
         if (!(source->mapped & UINT64_C(1) << i))
             return STATUS_OK;
     }
-    if (source->state == PAIR_UNTESTED) {
-        source->state = PAIR_OK;
-        self->came_free++;
-    }
+    if (source->state == PAIR_UNTESTED)
+        judge_weights(self, source, outbox);
     return STATUS_OK;
 }
 

@@ -374,7 +374,7 @@ static void plan_pools(prefill_t *self, outbox_t *outbox)
 {
     const group_t *group = group_of(self);
     record_pool_t pools[RANKS_MAX];
-    message_pools_t message = {.epoch = group->epoch};
+    message_pools_t message = {.epoch = group->epoch, .weights_digest = group->weights_digest};
 
     message.pools.data = pools;
     message.pools.count = group_pools(group, pools);

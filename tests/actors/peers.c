@@ -337,7 +337,7 @@ static void join(peers_t *peers, uint32_t rank)
 static void announce_pools(peers_t *peers)
 {
     record_pool_t pools[RANKS_MAX] = {0};
-    message_pools_t m = {.epoch = 4};
+    message_pools_t m = {.epoch = 4, .weights_digest = 1};
 
     for (uint16_t i = 0; i < peers->tp; i++)
         pools[i] =

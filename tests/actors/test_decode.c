@@ -314,7 +314,7 @@ static void refuse_pool(peers_t *peers, status_t status)
 {
     const record_pool_t pools[] = {{.rank = (actor_id_t)(peers->prefill + 1), .incarnation = 3},
                                    {.rank = (actor_id_t)(peers->prefill + 2), .incarnation = 4}};
-    const message_pools_t news = {77, {pools, 2}};
+    const message_pools_t news = {77, {pools, 2}, 1};
     const message_peer_mapped_t mapped = {.rank = pools[1].rank,
                                           .incarnation = pools[1].incarnation,
                                           .status = (uint8_t)status,
@@ -371,7 +371,7 @@ test_a_pair_through_which_nothing_lands_is_refused_and_both_sides_blamed_in_turn
     peers_t *peers = *state;
     record_pool_t pools[] = {{.rank = (actor_id_t)(peers->prefill + 1), .incarnation = 1},
                              {.rank = (actor_id_t)(peers->prefill + 2), .incarnation = 2}};
-    const message_pools_t news = {5, {pools, 2}};
+    const message_pools_t news = {5, {pools, 2}, 1};
 
     peers->fails = true;
     fail_to_land(peers, 1, 0);
@@ -397,6 +397,20 @@ test_a_pair_through_which_nothing_lands_is_refused_and_both_sides_blamed_in_turn
     assert_int_equal(peers->pair.incarnation, 0);
     assert_int_equal(peers->kills, 1);
     expect_all_free(peers);
+}
+
+static void test_groups_with_other_weights_are_no_pair(void **state)
+{
+    peers_t *peers = *state;
+    record_pool_t pools[] = {{.rank = (actor_id_t)(peers->prefill + 1), .incarnation = 2},
+                             {.rank = (actor_id_t)(peers->prefill + 2), .incarnation = 2}};
+    const message_pools_t news = {5, {pools, 2}, 8};
+
+    scene_send(peers->scene, peers->prefill, MESSAGE_pools, &news);
+    peers_run(peers);
+    assert_int_equal(peers->pair.state, PAIR_REFUSED);
+    assert_int_equal(peers->pair.incarnation, 0);
+    assert_int_equal(peers->kills, 1);
 }
 
 static void test_messages_of_an_old_epoch_are_let_fall(void **state)
@@ -630,6 +644,7 @@ int main(void)
         ALONE(test_a_pool_that_cannot_be_read_is_its_leaders_to_end),
         ALONE(test_a_rank_that_cannot_map_for_want_of_memory_is_ended),
         ALONE(test_a_pair_through_which_nothing_lands_is_refused_and_both_sides_blamed_in_turn),
+        ALONE(test_groups_with_other_weights_are_no_pair),
         ALONE(test_messages_of_an_old_epoch_are_let_fall),
         ALONE(test_a_rank_with_other_weights_is_not_taken),
         ALONE(test_an_abort_of_a_lost_attempt_that_runs_is_said_as_lost),
