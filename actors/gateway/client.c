@@ -204,6 +204,8 @@ static void answer_whole(client_t *client)
         status = 503;
     if (status == 429 || status == 503)
         retry_after_s = 1;
+    if (client->reason == END_POISONED) /* clients of the API ask again by themselves after a 500 */
+        http_header_add(client->exchange, "x-should-retry", "false");
     http_answer(client->exchange, status, "application/json", retry_after_s,
                 client->reply.out.bytes ? client->reply.out.bytes : "", client->reply.out.used);
 }

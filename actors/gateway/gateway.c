@@ -56,7 +56,7 @@ typedef struct {
     uint8_t state; /* of the attempt */
     uint8_t alone;
     uint8_t charges;
-    uint8_t crashes; /* leaders that crashed with it */
+    uint8_t crashes; /* actors that crashed with it */
     uint8_t end_reason; /* ENDING */
     uint32_t end_count; /* ENDING: tokens of the whole answer */
     uint32_t cached_tokens;
@@ -489,26 +489,25 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
 
 /* ---- peers and time -------------------------------------------------------------------------- */
 
+/* In ENDING the missing tokens come from whoever ended it. */
 static bool depends_on(const request_t *request, actor_id_t actor)
 {
-    switch (request->state) {
-    case ROUTED:
-        return actor == request->prefill || actor == request->decode || actor == request->transfer;
-    case PREFILL:
-        return actor == request->prefill || actor == request->decode;
-    case DECODE:
-        return actor == request->decode;
-    case ENDING: /* the missing tokens come from whoever ended it */
-        return actor == request->prefill || actor == request->decode;
-    default:
-        return false;
-    }
+    const uint8_t state = request->state;
+    const bool both = state == ROUTED || state == PREFILL || state == ENDING;
+
+    return (actor == request->decode && (both || state == DECODE)) ||
+           (actor == request->prefill && both) || (actor == request->transfer && state == ROUTED);
 }
 
-/* Was it with that actor, which crashed? Where it was only routed to, it was not. */
-static bool crashed_with(const request_t *request, const message_exited_t *m)
+/* May that actor have died of it? Of its transfer the leaders may have told first, so it waits again. */
+static bool worked_for(const gateway_t *self, const request_t *request, actor_id_t actor)
 {
-    return exit_is_suspect(m->cause) && request->state != ROUTED;
+    const bool moved = actor == request->transfer && request->state < DECODE &&
+                       (request->state == PREFILL || request->attempt > 1);
+    const bool routes = actor == self->scheduler && request->state == ROUTING;
+
+    return request->state != NONE && request->state != ROUTED &&
+           (moved || routes || depends_on(request, actor));
 }
 
 static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
@@ -521,15 +520,16 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         self->drain_state = DRAIN_DUE;
     for (uint32_t i = 0; i < self->free.fresh; i++) {
         request_t *request = &all[i];
+        bool suspect = exit_is_suspect(m->cause) && worked_for(self, request, m->actor);
 
-        if (request->state == ROUTING && m->actor == self->scheduler) {
-            attempt_become(self, request, QUEUED);
-        } else if (depends_on(request, m->actor)) {
-            bool suspect = crashed_with(request, m), charge = suspect && goes_apart(request);
+        if (suspect || depends_on(request, m->actor)) {
+            bool charge = suspect && goes_apart(request);
 
             push_abort(request, END_LOST, outbox);
             request->crashes = (uint8_t)(request->crashes + (suspect ? 1 : 0));
             replay(self, request, suspect, charge, outbox);
+        } else if (request->state == ROUTING && m->actor == self->scheduler) {
+            attempt_become(self, request, QUEUED);
         } else if (request->state == DECODE && m->actor == request->prefill) {
             request->prefill = ACTOR_NONE; /* its next life was never asked */
         }

@@ -323,6 +323,58 @@ static void test_who_crashes_its_leader_again_and_again_is_poisoned(void **state
     scene_expect_nothing(scene);
 }
 
+/* A transfer or the scheduler dies of it until it is poisoned; returns how often. Of the transfer the
+ * leader may have told first. */
+static uint32_t count_crashes(scene_t *scene, actor_id_t victim, bool end_first)
+{
+    const actor_id_t gates = scheduler(scene);
+    incarnation_t life = 0;
+
+    while (gateway_counts(scene->dispatch.self)->poisoned == 0 && life < 9) {
+        const message_route_t *route = scene_take(scene, gates, MESSAGE_route);
+
+        if (victim != gates) {
+            message_end_t end = {
+                .request = route->request, .attempt = route->attempt, .reason = END_LOST};
+
+            answer_route(scene, route, 0);
+            scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+            if (end_first) {
+                scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
+                scene_take(scene, gates, MESSAGE_route);
+            }
+        }
+        scene_exited_by(scene, victim, ++life, EXIT_CRASHED);
+        capture_up_set(scene->capture, victim, true);
+        scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){victim, life + 1});
+    }
+    return life;
+}
+
+static void test_who_crashes_the_scheduler_is_poisoned(void **state)
+{
+    scene_t *scene = *state;
+
+    ask(scene, 1, 8, 0);
+    assert_int_equal(count_crashes(scene, scheduler(scene), false), 4);
+}
+
+static void test_who_crashes_its_transfer_is_poisoned(void **state)
+{
+    scene_t *scene = *state;
+
+    ask(scene, 1, 8, 0);
+    assert_int_equal(count_crashes(scene, scene_actor(scene, TOPOLOGY_TRANSFER, 0), false), 4);
+}
+
+static void test_a_crash_of_its_transfer_counts_after_the_leaders_end(void **state)
+{
+    scene_t *scene = *state;
+
+    ask(scene, 1, 8, 0);
+    assert_int_equal(count_crashes(scene, scene_actor(scene, TOPOLOGY_TRANSFER, 0), true), 4);
+}
+
 static void test_who_is_with_a_leader_that_was_killed_is_no_suspect(void **state)
 {
     scene_t *scene = *state;
@@ -582,6 +634,9 @@ int main(void)
         SCENE_TEST(test_abort_before_and_after_submission),
         SCENE_TEST(test_second_charge_ends_it_as_poisoned),
         SCENE_TEST(test_who_crashes_its_leader_again_and_again_is_poisoned),
+        SCENE_TEST(test_who_crashes_the_scheduler_is_poisoned),
+        SCENE_TEST(test_who_crashes_its_transfer_is_poisoned),
+        SCENE_TEST(test_a_crash_of_its_transfer_counts_after_the_leaders_end),
         SCENE_TEST(test_who_is_with_a_leader_that_was_killed_is_no_suspect),
         SCENE_TEST(test_those_with_two_crashes_go_out_one_at_a_time),
         SCENE_TEST(test_first_attempt_may_be_overloaded_but_a_replay_waits),
