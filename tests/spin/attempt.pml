@@ -4,10 +4,8 @@
  * with everything up and nothing asked. Faults are few and may be left out, so every run must end
  * by itself, and where it ends all must be well: `judge`.
  */
-#define RANKS 2    /* of the decode group, at most */
-#ifndef ROOM_MAX
-#define ROOM_MAX 6 /* messages that a stream must hold: a few for each attempt */
-#endif
+#define RANKS 2     /* of the decode group, at most */
+#define ROOM_MAX 10 /* messages that a stream must hold: a few for each attempt */
 
 #include "tables.pml"
 #include "world.pml"

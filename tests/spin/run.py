@@ -52,6 +52,8 @@ LARGE = {
     "two ranks, a client leaves": dict(ONE_PAGE, RANKS=2, ABORTS=1),
     "two ranks, a transfer dies": dict(CALM, RANKS=2, DEATHS=1, MORTAL=TRANSFER),
     "two ranks, their group leaves or stays": dict(ONE_PAGE, RANKS=2, DRAINS=1, RECALLS=1),
+    "a prefill group leaves, its leader dies": dict(CALM, DRAINS=1, LEAVING=PREFILL, DEATHS=1,
+                                                    MORTAL=PREFILL),
     "a decode group leaves, its leader dies": dict(CALM, DRAINS=1, LEAVING=DECODE, DEATHS=1,
                                                    MORTAL=DECODE),
 }
@@ -115,6 +117,7 @@ class Verifier:
 
     def __init__(self, folder, tables, flags):
         self.folder = folder
+        self.messages = re.findall(r"\w+", re.search(r"mtype:message = {(.*?)}", tables, re.S)[1])
         os.makedirs(folder, exist_ok=True)
         for name in os.listdir(HERE):
             if name.endswith(".pml"):
@@ -139,10 +142,20 @@ class Verifier:
             fail(f"the search did not end:\n{done.stdout[-2000:]}")
         return wrong[1] if wrong else "", done.stdout
 
+    @staticmethod
+    def actor(number):
+        return ("gateway", "prefill", "decode", "transfer", "a rank", "decode rank 1",
+                "decode rank 2")[int(number)]
+
+    def message(self, number):
+        return self.messages[-int(number)]  # Spin counts from the end
+
     def replay(self, env):
         """The run that went wrong, one line a message."""
         lines = run(["./pan", "-r"], env, cwd=self.folder).stdout.splitlines()
-        return "\n".join(line.strip() for line in lines if " takes " in line or " dies" in line)
+        told = [line.split() for line in lines if " takes " in line or " dies" in line]
+        return "\n".join(" ".join([self.actor(word[0]), word[1], *map(self.message, word[2:3]),
+                                   *word[3:]]) for word in told)
 
 
 def rules_of(tables):

@@ -181,7 +181,7 @@ inline mark_rule(actor, before) {
 /* The model has handled m in state s: C, whose word is in `allowed`, must decide the same way. (An
  * inline's argument has little room in Spin, so X_LEAVES is not one.) */
 inline decided(actor) {
-  printf("%d takes %e of %d (%d, %d): %d to %d\n", actor, m, a, x, y, s, left_in);
+  printf("%d takes %d of %d (%d, %d): %d to %d\n", actor, m, a, x, y, s, left_in);
   assert(allowed != UNDECIDED);            /* C lets this kind of actor receive it */
   assert(refused == (allowed == REFUSED)); /* both refuse it, or neither does */
   assert(refused || ((allowed >> left_in) & 1)); /* and where it leaves is allowed */
