@@ -420,8 +420,7 @@ static status_t on_drain(void *arg, const envelope_t *envelope, outbox_t *outbox
     return STATUS_OK;
 }
 
-/* An EXITED from another host's supervisor: its children are none of ours. Mailboxes are for
- * tools. */
+/* EXITED: of another host's child, as its next life has it. Mailboxes are for tools. */
 static status_t on_nothing(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     (void)arg;

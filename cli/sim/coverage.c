@@ -16,7 +16,8 @@ typedef struct {
 
 static const explained_t explained[] = {
     {BIT(ACTOR_SUPERVISOR), "mailboxes", NULL, "supervisors do not ask for them"},
-    {BIT(ACTOR_SUPERVISOR), "drain kill", "stopped", "its process is about to end"},
+    {BIT(ACTOR_SUPERVISOR), "drain kill joined exited incident", "stopped",
+     "its process is about to end"},
     {BIT(ACTOR_SUPERVISOR), "reaped stalled", "stopped", "no child is left"},
     {BIT(ACTOR_SCHEDULER) | BIT(ACTOR_PREFILL) | BIT(ACTOR_DECODE) | BIT(ACTOR_RANK) |
          BIT(ACTOR_TRANSFER) | BIT(ACTOR_MONITOR),
@@ -59,9 +60,12 @@ static const explained_t explained[] = {
     {BIT(ACTOR_RANK), "reform", "loading joining", "it has not joined"},
     {BIT(ACTOR_RANK), "step", "loading joining waiting leaving", "steps follow QUIESCED"},
     {BIT(ACTOR_RANK), "step_done", "loading waiting", "its device has no step"},
-    {BIT(ACTOR_RANK), "peer_pool", "loading joining waiting", "decode asks ranks that have joined"},
+    {BIT(ACTOR_RANK), "peer_pool", "loading joining waiting leaving",
+     "decode asks when all ranks have left"},
     {BIT(ACTOR_RANK), "fence_copies tick joined exited pull pull_cancel", "waiting",
      "REFORM stands behind RANK_JOINED in its frame"},
+    {BIT(ACTOR_RANK), "pull_cancel", "loading", "it has answered what was pulled"},
+    {BIT(ACTOR_RANK), "fence_copies", "loading joining", "decode asks ranks that have joined"},
     {BIT(ACTOR_RANK), "device_ready", "joining waiting leaving stepping", "a device says it once"},
     {BIT(ACTOR_RANK), "device_quiesced", "loading waiting stepping", "its device leaves nothing"},
     {BIT(ACTOR_RANK), "device_copied", "loading waiting", "its device has no copy"},

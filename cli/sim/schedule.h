@@ -94,7 +94,28 @@
     S(retracted_then_aborted, "default",                                                           \
       "P27 P30: ten retractions, then all leave: all is free, and the next one finds it so")       \
     S(two_hundred_aborts_in_a_second, "8-devices",                                                 \
-      "T5: at any stage; all ranks do the same steps, and all is free")
+      "T5: at any stage; all ranks do the same steps, and all is free")                            \
+    S(piece_meets_a_transfer_that_drains, "default",                                               \
+      "it comes behind the ABORT, while a copy stands still: it is dropped, and said to be")       \
+    S(fenced_overtakes_end, "tp2",                                                                 \
+      "the transfer is done with it before prefill hears from decode that it has ended")           \
+    S(pulled_comes_behind_a_new_epoch, "tp2",                                                      \
+      "its attempt has ended with the epoch: it is nothing to the transfer")                       \
+    S(next_life_is_asked_to_pull, "default",                                                       \
+      "decode does not know yet that its rank died: the next life answers that it is stale")       \
+    S(epoch_ends_while_a_pool_is_mapped, "tp2", "who waits for it is gone, or in a new epoch")     \
+    S(prefill_leaves_while_others_die, "tp2",                                                      \
+      "it hears of groups that form again, forms again itself, and is empty then")                 \
+    S(decode_leaves_while_others_die, "tp2",                                                       \
+      "likewise; and its ranks answer for the transfer's copies")                                  \
+    S(room_comes_to_prefill_that_leaves, "default", "it has nobody left that waits for it")        \
+    S(client_comes_as_it_closes, "default", "it came a moment too late, and is told so")           \
+    S(others_die_while_it_closes, "two-decodes",                                                   \
+      "a scheduler that dies and stands still, a rank that stays down: a stream goes on")          \
+    S(ranks_differ_while_it_closes, "tp2", "its group forms again, without one that does not")     \
+    S(words_wait_behind_stop, "tp2", "nobody is killed or looked into any more: all end")          \
+    S(child_of_another_host_comes_back, "64-devices",                                              \
+      "a supervisor that nobody tells of its end learns it from its next life")
 
 typedef struct {
     topology_t topology; /* a copy, to be changed before play_begin */

@@ -89,3 +89,27 @@ void play_client_leaves_while_queued(play_t *play)
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_prefill(play)->handed, 1);
 }
+
+void play_piece_meets_a_transfer_that_drains(play_t *play)
+{
+    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+    const message_kv_answer_t *answer;
+
+    play->topology.prefills[0].chunk_tokens = PAGE_TOKENS;
+    play_ask(play, PLAY_READY_US, 1500, 10);
+    play_begin(play);
+    GO(play_for(play, PLAY_READY_US - 1));
+    world_slow(play->world, reader, 100000000);
+    GO(play_to(play, reader, MESSAGE_pull));
+    world_cut(play->world, play->prefill, play->transfer, PLAY_SECOND_US);
+    GO(play_to(play, play->prefill, MESSAGE_step_done));
+    GO(play_to(play, play->prefill, MESSAGE_step_done));
+    world_abort(play->world, 0);
+    do
+        GO(play_to(play, play->prefill, MESSAGE_kv_answer));
+    while ((answer = world_last(play->world).body)->taken);
+    EXPECT(play, play_is(play, play->transfer, 1, 1, "draining"));
+    world_kill(play->world, reader); /* its copy is over for sure */
+    world_slow(play->world, reader, 1);
+    GO(play_to_ends(play));
+}

@@ -147,6 +147,77 @@ void play_old_epoch_is_in_flight(play_t *play)
     GO(play_to_ends(play));
 }
 
+void play_fenced_overtakes_end(play_t *play)
+{
+    begin_one(play, 3000, 10);
+    GO(play_to(play, play->transfer, MESSAGE_pulled));
+    world_cut(play->world, play->decode, play->prefill, PLAY_SECOND_US);
+    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1));
+    GO(play_to(play, play->prefill, MESSAGE_fenced));
+    EXPECT_EQUAL(play, world_last(play->world).from, play->transfer);
+    EXPECT(play, play_is(play, play->prefill, 1, 1, "prefilling"));
+    GO(play_to_ends(play));
+    EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
+}
+
+void play_pulled_comes_behind_a_new_epoch(play_t *play)
+{
+    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+
+    begin_one(play, 700, 10);
+    GO(play_to(play, reader, MESSAGE_pull));
+    world_cut(play->world, reader, play->transfer, PLAY_SECOND_US);
+    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1));
+    do
+        GO(play_to(play, play->transfer, MESSAGE_pulled));
+    while (world_last(play->world).from != reader);
+    EXPECT_EQUAL(play, play_refused(play, play->transfer, MESSAGE_pulled), 1);
+    GO(play_to_ends(play));
+    EXPECT_EQUAL(play, play_gateway(play)->replayed, 1);
+}
+
+/* The leader is cut off from who would tell it, the transfer is not. */
+void play_next_life_is_asked_to_pull(play_t *play)
+{
+    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+
+    play_ask(play, PLAY_READY_US + PLAY_SECOND_US / 10, 300, 10);
+    play_begin(play);
+    GO(play_for(play, PLAY_READY_US));
+    world_cut(play->world, play->supervisor, play->decode, 2 * (uint64_t)PLAY_SECOND_US);
+    world_slow(play->world, reader, 1000); /* it loads for long */
+    world_kill(play->world, reader);
+    GO(play_to(play, reader, MESSAGE_pull));
+    EXPECT_EQUAL(play, play_life(play, reader), 2);
+    world_slow(play->world, reader, 1);
+    GO(play_to_ends(play));
+}
+
+/* Once its leader dies, once another rank does. */
+void play_epoch_ends_while_a_pool_is_mapped(play_t *play)
+{
+    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+
+    play_ask(play, 10 * (uint64_t)PLAY_SECOND_US, 300, 10);
+    play_begin(play);
+    GO(play_to(play, reader, MESSAGE_device_quiesced));
+    world_slow(play->world, reader, 1000);
+    GO(play_to(play, reader, MESSAGE_peer_pool));
+    world_delay_start(play->world, play->decode, 2 * (uint64_t)PLAY_SECOND_US);
+    world_kill(play->world, play->decode);
+    GO(play_to(play, reader, MESSAGE_device_mapped));
+    EXPECT(play, !sim_is_alive(world_sim(play->world), play->decode));
+    world_slow(play->world, reader, 1);
+    GO(play_to(play, reader, MESSAGE_device_quiesced));
+    world_slow(play->world, reader, 1000);
+    GO(play_to(play, reader, MESSAGE_peer_pool));
+    world_slow(play->world, reader, 5000);
+    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1));
+    GO(play_to(play, reader, MESSAGE_device_mapped));
+    world_slow(play->world, reader, 1);
+    GO(play_to_ends(play));
+}
+
 /* Its DRAIN comes behind its end, to a supervisor that has met nobody else. */
 void play_gateway_is_reaped_with_a_word_under_way(play_t *play)
 {

@@ -1,5 +1,5 @@
-/* What a fixed set of seeds and all schedules reach: a floor by kind of actor, so that a change which keeps
- * them from reaching what they did is seen. `lockstep sim --seeds A..B --coverage` says what is missed. */
+/* A fixed set of seeds and all schedules reach every pair of a state and a message, and of a fault and a
+ * phase, that is not explained; so a change which keeps them from it is seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,25 +12,14 @@
 #include "cli/sim/schedule.h"
 #include "tests/sim/stage.h"
 
-/* Large deployments have pairs that small ones do not: supervisors that tell each other. */
+/* Large deployments have pairs that small ones do not: supervisors that meet others' children. */
 static const struct {
     const char *topology;
     uint64_t seeds;
 } runs[] = {{"8-devices", 800}, {"16-devices", 60}, {"64-devices", 16}};
 
-/* Pairs that must be reached, a few less than are. */
-static const struct {
-    actor_kind_t kind;
-    const char *name;
-    uint32_t floor;
-} floors[] = {
-    {ACTOR_SUPERVISOR, "supervisor", 16}, {ACTOR_GATEWAY, "gateway", 22},
-    {ACTOR_SCHEDULER, "scheduler", 5},    {ACTOR_PREFILL, "prefill", 47},
-    {ACTOR_DECODE, "decode", 40},         {ACTOR_RANK, "rank", 31},
-    {ACTOR_TRANSFER, "transfer", 14},     {ACTOR_MONITOR, "monitor", 4},
-};
-
-enum { FAULT_PAIRS_FLOOR = 88 };
+/* Schedules and seeds together miss none; so many may be missed when a change has seeds draw otherwise. */
+enum { MISSED_MAX = 4 };
 
 static void play_schedules(coverage_t *coverage)
 {
@@ -65,28 +54,22 @@ static coverage_t *reach(void)
     return coverage;
 }
 
-static void test_seeds_and_schedules_reach_what_they_reached(void **state)
+static void test_every_pair_is_reached_or_explained(void **state)
 {
     coverage_t *coverage = reach();
-    coverage_sum_t sum;
-    uint32_t below = 0;
+    coverage_sum_t sum = coverage_of_faults(coverage);
+    uint32_t missed = sum.pairs - sum.reached - sum.explained, contradicted = 0;
 
     (void)state;
-    for (uint32_t i = 0; i < COUNT_OF(floors); i++) {
-        sum = coverage_of_kind(coverage, floors[i].kind);
-        print_message("%-10s %u pairs, %u reached, floor %u, %u explained, %u contradicted\n",
-                      floors[i].name, sum.pairs, sum.reached, floors[i].floor, sum.explained,
-                      sum.contradicted);
-        below += sum.reached < floors[i].floor || sum.contradicted > 0;
+    for (actor_kind_t kind = 0; kind < ACTOR_KIND_COUNT; kind++) {
+        sum = coverage_of_kind(coverage, kind);
+        missed += sum.pairs - sum.reached - sum.explained;
+        contradicted += sum.contradicted;
     }
-    sum = coverage_of_faults(coverage);
-    print_message("faults     %u pairs, %u reached, floor %u\n", sum.pairs, sum.reached,
-                  FAULT_PAIRS_FLOOR);
-    below += sum.reached < FAULT_PAIRS_FLOOR;
-    if (below)
-        coverage_print(coverage, stderr);
+    coverage_print(coverage, missed > MISSED_MAX || contradicted > 0 ? stderr : stdout);
     free(coverage);
-    assert_int_equal(below, 0);
+    assert_in_range(missed, 0, MISSED_MAX);
+    assert_int_equal(contradicted, 0);
 }
 
 static void test_what_cannot_be_reached_is_said_of_pairs_that_are(void **state)
@@ -102,7 +85,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_cannot_be_reached_is_said_of_pairs_that_are),
-        cmocka_unit_test(test_seeds_and_schedules_reach_what_they_reached),
+        cmocka_unit_test(test_every_pair_is_reached_or_explained),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
