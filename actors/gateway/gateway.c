@@ -40,13 +40,12 @@
 enum { NONE, QUEUED, ROUTING, ROUTED, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
 enum { OPEN, CLOSING, GATEWAY_STATES };
 enum { NO_DRAIN, DRAIN_DUE, DRAIN_ASKED };
+enum { NIL = REQUEST_NIL };
 
 static const char *const attempt_names[] = {"none",    "queued", "routing", "routed",
                                             "prefill", "decode", "ending"};
 static const char *const state_names[] = {"open", "closing"};
 static const char closing_text[] = "this deployment is going down";
-
-enum { NIL = REQUEST_NIL };
 
 typedef struct {
     request_link_t link;
@@ -59,6 +58,8 @@ typedef struct {
     uint8_t crashes; /* actors that crashed with it */
     uint8_t end_reason; /* ENDING */
     uint32_t end_count; /* ENDING: tokens of the whole answer */
+    uint32_t had;       /* tokens when this attempt began */
+    uint32_t vain;      /* attempts in a row without a new token */
     uint32_t cached_tokens;
     actor_id_t prefill; /* ACTOR_NONE: it has exited, and decode goes on without it */
     actor_id_t decode;
@@ -243,7 +244,8 @@ static void push_poisoned(gateway_t *self, request_t *request, outbox_t *outbox)
     outbox_push(outbox, PORT_CLIENT, MESSAGE_client_poisoned, &poisoned);
 }
 
-/* Attempt + 1, with all tokens so far. */
+/* Attempt + 1, with all tokens so far; at once, unless some before brought none: what is wrong, and
+ * shows only in the attempt, must not keep everybody busy. */
 static void replay(gateway_t *self, request_t *request, bool suspect, bool charge, outbox_t *outbox)
 {
     static const char poisoned[] = "this request stopped its group twice while alone";
@@ -263,7 +265,9 @@ static void replay(gateway_t *self, request_t *request, bool suspect, bool charg
     if (suspect)
         request->alone = 1;
     request->attempt++;
-    request->retry_ms = 0;
+    request->vain = request->received.count > request->had ? 0 : request->vain + 1;
+    request->had = request->received.count;
+    request->retry_ms = self->now_ms + outlook_wait_ms(request->vain);
     self->counts.replayed++;
     attempt_become(self, request, QUEUED);
 }
@@ -444,10 +448,9 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
     if (envelope->from == request->decode && request->state == PREFILL)
         attempt_become(self, request, DECODE);
     if (again < item->tokens.count) {
-        message_client_tokens_t news = {.client = request->client, .first = have};
+        const message_client_tokens_t news = {
+            request->client, have, {item->tokens.data + again, item->tokens.count - again}};
 
-        news.tokens.data = item->tokens.data + again;
-        news.tokens.count = item->tokens.count - again;
         for (uint32_t i = 0; i < news.tokens.count; i++)
             chain_append(store_of(self), &request->received, &news.tokens.data[i].token, 1);
         outbox_push(outbox, PORT_CLIENT, MESSAGE_client_tokens, &news);
@@ -504,10 +507,10 @@ static bool worked_for(const gateway_t *self, const request_t *request, actor_id
 {
     const bool moved = actor == request->transfer && request->state < DECODE &&
                        (request->state == PREFILL || request->attempt > 1);
-    const bool routes = actor == self->scheduler && request->state == ROUTING;
 
     return request->state != NONE && request->state != ROUTED &&
-           (moved || routes || depends_on(request, actor));
+           (moved || (actor == self->scheduler && request->state == ROUTING) ||
+            depends_on(request, actor));
 }
 
 static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbox)
@@ -614,8 +617,7 @@ static status_t on_drain(void *arg, const envelope_t *envelope, outbox_t *outbox
     const message_drain_t *m = envelope->body;
 
     (void)outbox;
-    ASSERT(m->actor < self->actor_count);
-    ASSERT(self->drain_state == NO_DRAIN);
+    ASSERT(m->actor < self->actor_count && self->drain_state == NO_DRAIN);
     self->drain = *m;
     self->drain_state = DRAIN_DUE;
     return STATUS_OK;
@@ -693,18 +695,16 @@ static void plan(void *arg, outbox_t *outbox)
         outbox_push(outbox, self->supervisors[self->drain.actor], MESSAGE_drain, &self->drain);
         self->drain_state = DRAIN_ASKED;
     }
-    for (uint32_t i = self->queued.first, next; i != NIL; i = next) {
+    for (uint32_t i = self->queued.first, next;
+         i != NIL && outbox_may_send(outbox, self->scheduler, MESSAGE_route); i = next) {
         next = all[i].link.next;
-        if (!outbox_may_send(outbox, self->scheduler, MESSAGE_route))
-            break;
         if (all[i].retry_ms <= self->now_ms && !(self->apart && goes_apart(&all[i])))
             push_route(self, &all[i], outbox);
     }
     for (uint32_t i = self->routed.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         if (!outbox_is_up(outbox, all[i].prefill) || !outbox_is_up(outbox, all[i].decode))
-            ask_again(self, &all[i],
-                      GATEWAY_AGAIN_MS); /* nobody would tell of the end of who is not known here */
+            ask_again(self, &all[i], GATEWAY_AGAIN_MS); /* nobody would tell of an end here */
         else if (outbox_may_send(outbox, all[i].prefill, MESSAGE_submit))
             push_submit(self, &all[i], outbox);
     }

@@ -50,3 +50,11 @@ const char *outlook_hopeless(const outlook_t *outlook)
 {
     return needed[outlook->hopeless];
 }
+
+uint64_t outlook_wait_ms(uint32_t vain)
+{
+    static const uint32_t waits[] = {0, 0, 0, 0, 100, 200, 400, 800};
+    const uint32_t last = COUNT_OF(waits) - 1;
+
+    return waits[vain < last ? vain : last];
+}

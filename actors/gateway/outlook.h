@@ -22,4 +22,7 @@ uint16_t outlook_leader(const outlook_t *outlook, uint16_t actor);
 /* Why nothing can be served until the deployment is started anew; NULL: something can. */
 const char *outlook_hopeless(const outlook_t *outlook);
 
+/* How long a request waits before its next attempt, after so many in a row that brought no token. */
+uint64_t outlook_wait_ms(uint32_t vain);
+
 #endif

@@ -184,6 +184,34 @@ static void test_lost_attempt_is_replayed_with_its_tokens_forced(void **state)
     scene_expect_nothing(scene);
 }
 
+static void test_attempts_in_vain_come_ever_more_slowly_until_one_brings_a_token(void **state)
+{
+    static const uint32_t waits_ms[] = {0, 0, 0, 100, 200, 400, 800, 800};
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+    uint32_t attempt = 1;
+    uint64_t now_ms = 1000;
+
+    scene_tick(scene, now_ms);
+    for (uint32_t i = 0; i < COUNT_OF(waits_ms); i++) {
+        end_from(scene, prefill(scene, 0), m, attempt++, END_LOST, 0);
+        if (waits_ms[i]) {
+            scene_tick(scene, now_ms + waits_ms[i] - 1);
+            scene_expect_nothing(scene);
+            scene_tick(scene, now_ms += waits_ms[i]);
+        }
+        answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+        m = scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+    }
+    tokens_from(scene, decode(scene, 0), m, attempt, 0, (uint32_t[]){11}, 1);
+    expect_client_tokens(scene, 1, 0, 11, 1);
+    end_from(scene, decode(scene, 0), m, attempt, END_LOST, 1);
+    answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+    assert_int_equal(
+        ((const message_submit_t *)scene_take(scene, prefill(scene, 0), MESSAGE_submit))->attempt,
+        attempt + 1);
+}
+
 /* It never opened the attempt there: no message about it may come before its opening. */
 static void test_the_next_life_of_prefill_hears_nothing_of_what_decode_runs(void **state)
 {
@@ -297,6 +325,7 @@ static const message_submit_t *next_life(scene_t *scene, incarnation_t life, exi
     capture_up_set(scene->capture, prefill(scene, 0), true);
     scene_send(scene, PORT_RUNTIME, MESSAGE_joined,
                &(message_joined_t){prefill(scene, 0), life + 1});
+    scene_tick(scene, life * 1000); /* attempts in vain wait */
     route = capture_find(scene->capture, scheduler(scene), MESSAGE_route);
     if (!route)
         return NULL;
@@ -329,6 +358,7 @@ static uint32_t count_crashes(scene_t *scene, actor_id_t victim, bool end_first)
 {
     const actor_id_t gates = scheduler(scene);
     incarnation_t life = 0;
+    uint64_t now_ms = 1000;
 
     while (gateway_counts(scene->dispatch.self)->poisoned == 0 && life < 9) {
         const message_route_t *route = scene_take(scene, gates, MESSAGE_route);
@@ -341,12 +371,14 @@ static uint32_t count_crashes(scene_t *scene, actor_id_t victim, bool end_first)
             scene_take(scene, prefill(scene, 0), MESSAGE_submit);
             if (end_first) {
                 scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
+                scene_tick(scene, now_ms += 1000); /* attempts in vain wait */
                 scene_take(scene, gates, MESSAGE_route);
             }
         }
         scene_exited_by(scene, victim, ++life, EXIT_CRASHED);
         capture_up_set(scene->capture, victim, true);
         scene_send(scene, PORT_RUNTIME, MESSAGE_joined, &(message_joined_t){victim, life + 1});
+        scene_tick(scene, now_ms += 1000);
     }
     return life;
 }
@@ -627,6 +659,7 @@ int main(void)
         SCENE_TEST(test_a_request_goes_from_client_to_end),
         SCENE_TEST(test_end_waits_for_the_last_token),
         SCENE_TEST(test_lost_attempt_is_replayed_with_its_tokens_forced),
+        SCENE_TEST(test_attempts_in_vain_come_ever_more_slowly_until_one_brings_a_token),
         SCENE_TEST(test_the_next_life_of_prefill_hears_nothing_of_what_decode_runs),
         SCENE_TEST(test_tokens_that_come_twice_must_be_equal),
         SCENE_TEST(test_gap_in_tokens_is_refused),
