@@ -3,24 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/block.h"
 #include "runtime/base/log.h"
 #include "runtime/base/plant.h"
 #include "runtime/base/random.h"
 #include "runtime/base/probe.h"
 
-#define AT(group, type, offset) ((type *)(void *)((char *)(group) + (group)->offset))
-#define AT_CONST(group, type, offset)                                                              \
-    ((const type *)(const void *)((const char *)(group) + (group)->offset))
-
 /* ---- birth ----------------------------------------------------------------------------------- */
-
-static size_t take(size_t *end, size_t bytes)
-{
-    size_t start = (*end + 63) & ~(size_t)63;
-
-    *end = start + bytes;
-    return start;
-}
 
 /* Where everything lies; a step that names every slot once, opening and closing included, fits. */
 static size_t lay_out(group_t *group, const actor_birth_t *birth)
@@ -47,13 +36,15 @@ static size_t lay_out(group_t *group, const actor_birth_t *birth)
     group->closed_max = 2 * (shape->chunk_tokens / PAGE_TOKENS) + 4 * group->slots + 4;
     if (group->closed_max > CLOSED_MAX)
         group->closed_max = CLOSED_MAX;
-    group->items_offset = take(&end, sizeof(group_item_t) * STEPS_IN_FLIGHT_MAX * group->items_max);
-    group->tokens_offset = take(&end, sizeof(group_token_t) * STEPS_IN_FLIGHT_MAX * group->slots);
+    group->items_offset =
+        block_take(&end, sizeof(group_item_t) * STEPS_IN_FLIGHT_MAX * group->items_max);
+    group->tokens_offset =
+        block_take(&end, sizeof(group_token_t) * STEPS_IN_FLIGHT_MAX * group->slots);
     group->closed_offset =
-        take(&end, sizeof(record_closed_t) * STEPS_IN_FLIGHT_MAX * group->closed_max);
-    group->build_items_offset = take(&end, sizeof(record_step_item_t) * group->items_max);
-    group->build_words_offset = take(&end, sizeof(uint32_t) * group->words_max);
-    group->build_longs_offset = take(&end, sizeof(uint64_t) * group->longs_max);
+        block_take(&end, sizeof(record_closed_t) * STEPS_IN_FLIGHT_MAX * group->closed_max);
+    group->build_items_offset = block_take(&end, sizeof(record_step_item_t) * group->items_max);
+    group->build_words_offset = block_take(&end, sizeof(uint32_t) * group->words_max);
+    group->build_longs_offset = block_take(&end, sizeof(uint64_t) * group->longs_max);
     return end;
 }
 
@@ -86,7 +77,7 @@ void group_init(group_t *group, const actor_birth_t *birth)
         .counter = 1,
         .incarnation = birth->incarnation,
         .epoch = epoch_of(birth->incarnation, 1),
-        .stall_ms = setup && setup->stall_ms ? setup->stall_ms : GROUP_STALL_MS,
+        .stall_ms = (uint32_t)topology->stall_timeout_ms,
         .depth = setup && setup->depth ? setup->depth : STEPS_AHEAD_MAX,
         .quiesce_ms = setup && setup->quiesce_ms ? setup->quiesce_ms : GROUP_QUIESCE_MS,
     };
@@ -289,7 +280,7 @@ void group_kill(group_t *group, uint32_t rank, incarnation_t incarnation, text_v
     group->ranks[rank].kill_said = true;
 }
 
-static uint64_t all_ranks(const group_t *group)
+uint64_t group_all_ranks(const group_t *group)
 {
     return group->rank_count == 64 ? UINT64_MAX : (UINT64_C(1) << group->rank_count) - 1;
 }
@@ -302,7 +293,7 @@ static const char *report_stalled(const group_t *group)
 
     LOG(ERROR, "GROUP-STALLED epoch=%llx step=%llu after_ms=%u answered=%llx missing=%llx",
         (unsigned long long)group->epoch, (unsigned long long)step->seq, group->stall_ms,
-        (unsigned long long)step->done, (unsigned long long)(all_ranks(group) & ~step->done));
+        (unsigned long long)step->done, (unsigned long long)(group_all_ranks(group) & ~step->done));
     return "a step was not done in time";
 }
 
@@ -649,7 +640,7 @@ const group_step_t *group_complete(const group_t *group)
     step = group_step(group, 0);
     if (PLANTED(unpublished_check) && step->done & 1)
         return step;
-    return step->done == all_ranks(group) ? step : NULL;
+    return step->done == group_all_ranks(group) ? step : NULL;
 }
 
 void group_retire(group_t *group)
@@ -676,7 +667,7 @@ uint32_t group_waits(const group_t *group, actor_wait_t waits[ACTOR_WAITS_MAX])
         waits[0] = (actor_wait_t){.message = MESSAGE_step_done,
                                   .number = group_step(group, 0)->seq,
                                   .first = rank_id(group, 0),
-                                  .whom = all_ranks(group) & ~group_step(group, 0)->done,
+                                  .whom = group_all_ranks(group) & ~group_step(group, 0)->done,
                                   .age_ms = age_ms};
         return 1;
     }
@@ -687,9 +678,9 @@ uint32_t group_waits(const group_t *group, actor_wait_t waits[ACTOR_WAITS_MAX])
     if (absent)
         waits[count++] =
             (actor_wait_t){MESSAGE_rank_join, group->counter, rank_id(group, 0), absent, age_ms};
-    if (all_ranks(group) & ~absent & ~quiesced)
+    if (group_all_ranks(group) & ~absent & ~quiesced)
         waits[count++] = (actor_wait_t){MESSAGE_quiesced, group->counter, rank_id(group, 0),
-                                        all_ranks(group) & ~absent & ~quiesced, age_ms};
+                                        group_all_ranks(group) & ~absent & ~quiesced, age_ms};
     return count;
 }
 
@@ -785,6 +776,15 @@ uint64_t leader_generation(const pool_t *pool, unit_t unit)
     generation_t generation = pool_item(pool, unit)->generation;
 
     return (uint64_t)generation.epoch << 32 | generation.count;
+}
+
+void group_tell(const group_t *group, actor_id_t to, uint16_t id, const void *body, uint64_t *said,
+                outbox_t *outbox)
+{
+    if (!group_is_ready(group) || *said == group->epoch || !outbox_may_send(outbox, to, id))
+        return;
+    outbox_push(outbox, to, id, body);
+    *said = group->epoch;
 }
 
 void group_report(group_t *group, const message_instance_t *now, outbox_t *outbox)

@@ -24,10 +24,7 @@
 #include "runtime/actor.h"
 #include "topology/topology.h"
 
-enum {
-    GROUP_STALL_MS = 60000,   /* a step may take this long */
-    GROUP_QUIESCE_MS = 10000, /* and a rank may take this long to leave an epoch, before KILL */
-};
+enum { GROUP_QUIESCE_MS = 10000 }; /* a rank may take this long to leave an epoch, before KILL */
 
 /* The `setup` of both leaders. With NULL, counts are the topology's and there is no end token. */
 typedef struct {
@@ -35,8 +32,7 @@ typedef struct {
     uint32_t borders;
     uint32_t end_token_count;
     uint32_t end_tokens[EOS_TOKENS_MAX];
-    uint32_t stall_ms; /* 0: the defaults above */
-    uint32_t quiesce_ms;
+    uint32_t quiesce_ms; /* 0: GROUP_QUIESCE_MS */
     uint32_t depth; /* steps that run, in flight at once; 0: STEPS_AHEAD_MAX */
 } leader_setup_t;
 
@@ -113,7 +109,7 @@ typedef struct {
     uint32_t running;   /* of these, how many run something */
     uint32_t depth;     /* at most so many of them */
     uint32_t rows;      /* and how much */
-    uint32_t stall_ms;
+    uint32_t stall_ms; /* a step may take this long */
     uint32_t quiesce_ms;
     uint32_t pages; /* what ranks must have */
     uint32_t borders;
@@ -154,6 +150,8 @@ bool group_is_ready(const group_t *group);
 bool group_is_settled(const group_t *group);
 /* UINT32_MAX if the actor is no rank of this group. */
 uint32_t group_rank_of(const group_t *group, actor_id_t actor);
+/* As bits. */
+uint64_t group_all_ranks(const group_t *group);
 /* The ranks' pools, for POOLS, SOURCES and TARGETS. */
 uint32_t group_pools(const group_t *group, record_pool_t pools[RANKS_MAX]);
 
@@ -231,6 +229,9 @@ bool seniority_is_older(const record_seniority_t *a, const record_seniority_t *b
 /* A unit's generation as one word, as messages carry it and pools publish it. */
 uint64_t leader_generation(const pool_t *pool, unit_t unit);
 
+/* A fact about this epoch, once it is ready; `*said` is the epoch that `to` knows. */
+void group_tell(const group_t *group, actor_id_t to, uint16_t id, const void *body, uint64_t *said,
+                outbox_t *outbox);
 /* INSTANCE to scheduler and monitor, where it changed since each was told. */
 void group_report(group_t *group, const message_instance_t *now, outbox_t *outbox);
 /* An actor JOINED: if it is one of the two, it knows nothing. */

@@ -389,6 +389,7 @@ static void set_up(const char *directory)
                             .hosts[0].devices = RANKS_MAX,
                             .context_tokens = CONTEXT,
                             .border_every = 4,
+                            .stall_timeout_ms = 60000,
                             .gateway_count = 1,
                             .prefill_count = 1,
                             .decode_count = 1,

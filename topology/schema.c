@@ -16,7 +16,6 @@ static const char *const device_words[] = {"cpu", "cuda", NULL};
 static const char *const cache_words[] = {"fp8", "bf16", "float32", NULL};
 /* The last one is not kept: validation puts the form that goes with the cache form in its place. */
 static const char *const index_words[] = {"fp4", "fp8", "bf16", "float32", "auto", NULL};
-static const char *const verify_words[] = {"off", "sample", "always", NULL};
 
 static const char *const token_words[] = {"withheld", "kept", NULL};
 
@@ -81,13 +80,6 @@ static const schema_key_t cache_keys[] = {
      .standard = "16",
      .meaning = "pages of 256 tokens between two places inside a prompt where a cached prefix may "
                 "end"},
-    {.name = "verify",
-     .type = SCHEMA_CHOICE,
-     AT(topology_t, verify),
-     .choices = verify_words,
-     .standard = "sample",
-     .meaning = "how often digests of pages from host memory are checked; for the mirror to come "
-                "(pages from other ranks are always checked)"},
 };
 static const schema_section_t cache_section = {
     .name = "cache", .meaning = "The KV cache.", SECTION(cache_keys)};
@@ -115,6 +107,16 @@ static const schema_key_t limit_keys[] = {
      .standard = "30s",
      .meaning = "how long a group that is drained lets its requests run before they are replayed "
                 "elsewhere, and `down` lets open ones end"},
+    {.name = "stall_timeout",
+     .type = SCHEMA_DURATION,
+     AT(topology_t, stall_timeout_ms),
+     .min = 1000,
+     .max = 24 * 3600 * 1000,
+     .standard = "60s",
+     .meaning =
+         "how long one step may take before its group begins anew without the requests in "
+         "it. Not to be set: a rank that does not leave such a step within 10s, or a process "
+         "that shows no life for 10s, is killed"},
 };
 static const schema_section_t limit_section = {
     .name = "limits", .meaning = "Bounds of the whole deployment.", SECTION(limit_keys)};

@@ -43,12 +43,6 @@ typedef enum {
     TOPOLOGY_INDEX_BF16,
     TOPOLOGY_INDEX_FLOAT32
 } topology_index_t;
-typedef enum {
-    TOPOLOGY_VERIFY_OFF,
-    TOPOLOGY_VERIFY_SAMPLE,
-    TOPOLOGY_VERIFY_ALWAYS
-} topology_verify_t;
-
 typedef enum { TOPOLOGY_TOKENS_WITHHELD, TOPOLOGY_TOKENS_KEPT } topology_tokens_t;
 
 /* Who chose the devices of a group. No part of the version. */
@@ -126,11 +120,11 @@ typedef struct topology {
     uint16_t device; /* topology_device_t */
     uint16_t cache_form;
     uint16_t index_form;
-    uint16_t verify;
     uint32_t border_every;   /* pages between kept borders inside a prompt */
     uint32_t context_tokens; /* prompt and answer of one request together */
     uint64_t request_timeout_ms; /* 0: none */
     uint64_t drain_timeout_ms;
+    uint64_t stall_timeout_ms;
     uint64_t journal_bytes;  /* of records in one segment; 0: no journals */
     uint16_t journal_tokens; /* topology_tokens_t */
     char incidents[PATH_BYTES_MAX]; /* folder; a relative one lies in the directory of the run */

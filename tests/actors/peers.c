@@ -446,3 +446,42 @@ void peers_revive(peers_t *peers)
         join(peers, i);
     }
 }
+
+void peers_outlive_drain(peers_t *peers)
+{
+    peers_drain(peers, true, 1000);
+    scene_tick(peers->scene, 999);
+    peers_listen(peers);
+    assert_int_equal(peers->ends, 0);
+    scene_tick(peers->scene, 1000);
+    peers_listen(peers);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->end.suspect, 0);
+}
+
+bool peers_suffer(peers_t *peers, peers_fault_t fault, uint32_t at)
+{
+    const actor_id_t victims[PEERS_FAULTS] = {
+        [PEERS_KILL_OTHER] = peers->decodes ? peers->prefill : peers->decode,
+        [PEERS_KILL_GATEWAY] = peers->gateway,
+        [PEERS_KILL_TRANSFER] = peers->transfer,
+        [PEERS_KILL_RANK] = rank_of(peers, 1),
+    };
+    bool over = false;
+
+    for (uint32_t i = 0; i < at && !over; i++)
+        over = !peers_next(peers);
+    if (victims[fault])
+        peers_kill(peers, victims[fault]);
+    if (fault == PEERS_ABORT || (fault == PEERS_KILL_GATEWAY && peers->decodes))
+        peers_abort(peers, PEERS_REQUEST); /* prefill sees a gateway's end too */
+    if (fault == PEERS_DRAIN)
+        peers_drain(peers, true, 0);
+    peers_run(peers);
+    if (fault == PEERS_KILL_RANK)
+        peers_revive(peers);
+    peers_run(peers);
+    assert_true(peers->ends <= 1);
+    assert_true(peers->fences <= 1);
+    return !over;
+}

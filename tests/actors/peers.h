@@ -17,6 +17,17 @@ enum {
     PEERS_ANSWERS_MAX = 64,
 };
 
+/* What can befall PEERS_REQUEST. */
+typedef enum {
+    PEERS_ABORT,
+    PEERS_KILL_OTHER, /* the leader of the other side */
+    PEERS_KILL_GATEWAY,
+    PEERS_KILL_TRANSFER,
+    PEERS_KILL_RANK,
+    PEERS_DRAIN,
+    PEERS_FAULTS
+} peers_fault_t;
+
 /* An answer that waits. */
 typedef struct {
     actor_id_t from;
@@ -78,6 +89,11 @@ void peers_expect_state(peers_t *peers, const char *name);
 /* That process is gone; a rank comes again when peers_revive is called. */
 void peers_kill(peers_t *peers, actor_id_t actor);
 void peers_revive(peers_t *peers);
+/* The group drains for a second: what runs is lost with it, not before, and nobody is suspected. */
+void peers_outlive_drain(peers_t *peers);
+/* The fault falls after `at` answers, and everybody goes on to the end, where a rank comes again.
+ * False when nobody had anything to say any more before it fell. */
+bool peers_suffer(peers_t *peers, peers_fault_t fault, uint32_t at);
 /* Understands what was pushed since. Called by all of the above. */
 void peers_listen(peers_t *peers);
 

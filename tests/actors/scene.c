@@ -20,6 +20,7 @@ void scene_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, u
     topology->context_tokens = 4096;
     topology->border_every = 4;
     topology->drain_timeout_ms = 30000;
+    topology->stall_timeout_ms = 60000;
     topology->gateway_count = 1;
     topology->gateways[0].queued_max = 4;
     topology->gateways[0].streams_max = 16;

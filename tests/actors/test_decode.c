@@ -273,7 +273,7 @@ static void expect_waits(const peers_t *peers, uint16_t message, uint64_t number
 static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed(void **state)
 {
     peers_t *peers = *state;
-    uint64_t epoch = peers->epoch;
+    const uint64_t epoch = peers->epoch, stall_ms = peers->scene->topology.stall_timeout_ms;
     const char *said;
 
     expect_waits(peers, 0, 0, 0);
@@ -281,11 +281,11 @@ static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_kil
     peers->silent = true;
     peers_run(peers);
     expect_waits(peers, MESSAGE_step_done, 1, 3);
-    scene_tick(peers->scene, GROUP_STALL_MS);
+    scene_tick(peers->scene, stall_ms);
     peers_listen(peers);
     assert_int_equal(peers->epoch, epoch);
     scene_log_start();
-    scene_tick(peers->scene, GROUP_STALL_MS + 1);
+    scene_tick(peers->scene, stall_ms + 1);
     said = scene_log_end();
     peers_listen(peers);
     assert_int_equal(peers->epoch, epoch + 1);
@@ -295,7 +295,7 @@ static void test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_kil
     assert_int_equal(peers->end.reason, END_LOST);
     assert_int_equal(peers->fences, 0); /* a rank may still be in it */
     expect_waits(peers, MESSAGE_quiesced, 2, 3);
-    scene_tick(peers->scene, GROUP_STALL_MS + 2 + GROUP_QUIESCE_MS);
+    scene_tick(peers->scene, stall_ms + 2 + GROUP_QUIESCE_MS);
     peers_listen(peers);
     assert_int_equal(peers->kills, 2);
     peers->silent = false;
@@ -525,14 +525,7 @@ static void test_what_outlives_its_time_goes_elsewhere(void **state)
     request(peers, PEERS_REQUEST, 200);
     while (peers->tokens == 0)
         assert_true(peers_next(peers));
-    peers_drain(peers, true, 1000);
-    scene_tick(peers->scene, 999);
-    peers_listen(peers);
-    assert_int_equal(peers->ends, 0);
-    scene_tick(peers->scene, 1000);
-    peers_listen(peers);
-    assert_int_equal(peers->end.reason, END_LOST);
-    assert_int_equal(peers->end.suspect, 0);
+    peers_outlive_drain(peers);
     assert_int_equal(peers->fences, 0); /* steps that name it are under way */
     peers_expect_state(peers, "draining");
     peers_run(peers);
@@ -557,66 +550,31 @@ static void test_who_waits_for_room_hears_of_the_drain(void **state)
 
 /* ---- whatever goes wrong, at any instant ------------------------------------------------------ */
 
-typedef enum { ABORT, KILL_PREFILL, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, DRAIN, FAULTS } fault_t;
-
-static void strike(peers_t *peers, fault_t fault)
-{
-    switch (fault) {
-    case ABORT:
-        peers_abort(peers, PEERS_REQUEST);
-        break;
-    case KILL_PREFILL:
-        peers_kill(peers, peers->prefill);
-        break;
-    case KILL_GATEWAY:
-        peers_kill(peers, peers->gateway);
-        peers_abort(peers, PEERS_REQUEST); /* prefill saw it too */
-        break;
-    case KILL_TRANSFER:
-        peers_kill(peers, peers->transfer);
-        break;
-    case DRAIN:
-        peers_drain(peers, true, 0);
-        break;
-    default:
-        peers_kill(peers, peers->scene->id + 2);
-        break;
-    }
-}
-
 /* False when the attempt was over before the fault came. */
-static bool run_with_fault(fault_t fault, uint32_t at)
+static bool run_with_fault(peers_fault_t fault, uint32_t at)
 {
     static peers_t peers;
-    bool over = false;
+    bool fell;
 
     peers_open(&peers, &decode_type, TOPOLOGY_DECODE);
     request(&peers, PEERS_REQUEST, 4);
-    for (uint32_t i = 0; i < at && !over; i++)
-        over = !peers_next(&peers);
-    strike(&peers, fault);
-    peers_run(&peers);
-    if (fault == KILL_RANK)
-        peers_revive(&peers);
-    peers_run(&peers);
+    fell = peers_suffer(&peers, fault, at);
     expect_all_free(&peers);
-    assert_true(peers.ends <= 1);
-    assert_true(peers.fences <= 1);
-    if (fault != KILL_PREFILL && fault != KILL_GATEWAY) {
+    if (fault != PEERS_KILL_OTHER && fault != PEERS_KILL_GATEWAY) {
         assert_int_equal(peers.ends, 1);
         assert_int_equal(peers.fences, 1);
     }
     peers_close(&peers);
-    return !over;
+    return fell;
 }
 
 static void test_everything_comes_back_whatever_fault_falls_at_any_instant(void **state)
 {
     (void)state;
-    for (int fault = 0; fault < FAULTS; fault++) {
+    for (int fault = 0; fault < PEERS_FAULTS; fault++) {
         uint32_t at = 0;
 
-        while (run_with_fault((fault_t)fault, at))
+        while (run_with_fault((peers_fault_t)fault, at))
             at++;
         assert_true(at > 8);
     }

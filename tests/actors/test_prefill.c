@@ -378,14 +378,7 @@ static void test_what_outlives_its_time_goes_elsewhere(void **state)
     request(peers, PEERS_REQUEST, 1300, 5);
     while (peers->step_count == 0)
         assert_true(peers_next(peers));
-    peers_drain(peers, true, 1000);
-    scene_tick(peers->scene, 999);
-    peers_listen(peers);
-    assert_int_equal(peers->ends, 0);
-    scene_tick(peers->scene, 1000);
-    peers_listen(peers);
-    assert_int_equal(peers->end.reason, END_LOST);
-    assert_int_equal(peers->end.suspect, 0);
+    peers_outlive_drain(peers);
     assert_int_equal(peers->aborts, 1); /* decode has opened it */
     peers_run(peers);
     peers_expect_state(peers, "drained");
@@ -394,65 +387,31 @@ static void test_what_outlives_its_time_goes_elsewhere(void **state)
 
 /* ---- whatever goes wrong, at any instant ------------------------------------------------------ */
 
-typedef enum { ABORT, KILL_DECODE, KILL_GATEWAY, KILL_TRANSFER, KILL_RANK, DRAIN, FAULTS } fault_t;
-
-static void strike(peers_t *peers, fault_t fault)
-{
-    switch (fault) {
-    case ABORT:
-        peers_abort(peers, PEERS_REQUEST);
-        break;
-    case KILL_DECODE:
-        peers_kill(peers, peers->decode);
-        break;
-    case KILL_GATEWAY:
-        peers_kill(peers, peers->gateway);
-        break;
-    case KILL_TRANSFER:
-        peers_kill(peers, peers->transfer);
-        break;
-    case DRAIN:
-        peers_drain(peers, true, 0);
-        break;
-    default:
-        peers_kill(peers, peers->scene->id + 2);
-        break;
-    }
-}
-
 /* False when the attempt was over before the fault came. Two chunks, so that pieces overlap. */
-static bool run_with_fault(fault_t fault, uint32_t at)
+static bool run_with_fault(peers_fault_t fault, uint32_t at)
 {
     static peers_t peers;
-    bool over = false;
+    bool fell;
 
     peers_open(&peers, &prefill_type, TOPOLOGY_PREFILL);
     request(&peers, PEERS_REQUEST, 800, 4);
-    for (uint32_t i = 0; i < at && !over; i++)
-        over = !peers_next(&peers);
-    strike(&peers, fault);
-    peers_run(&peers);
-    if (fault == KILL_RANK)
-        peers_revive(&peers);
-    peers_run(&peers);
+    fell = peers_suffer(&peers, fault, at);
     expect_all_free(&peers);
-    assert_true(peers.ends <= 1);
-    assert_true(peers.fences <= 1);
-    if (fault != KILL_GATEWAY) {
+    if (fault != PEERS_KILL_GATEWAY) {
         assert_true(peers.ends + counts(&peers)->handed >= 1);
         assert_int_equal(peers.fences, 1);
     }
     peers_close(&peers);
-    return !over;
+    return fell;
 }
 
 static void test_everything_comes_back_whatever_fault_falls_at_any_instant(void **state)
 {
     (void)state;
-    for (int fault = 0; fault < FAULTS; fault++) {
+    for (int fault = 0; fault < PEERS_FAULTS; fault++) {
         uint32_t at = 0;
 
-        while (run_with_fault((fault_t)fault, at))
+        while (run_with_fault((peers_fault_t)fault, at))
             at++;
         assert_true(at > 8);
     }

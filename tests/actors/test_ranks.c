@@ -33,7 +33,7 @@ static topology_t topology;
 static roster_t roster;
 static endpoints_t endpoints;
 static leader_setup_t leader_setup = {
-    .pages = PAGES, .borders = BORDERS, .stall_ms = STALL_MS, .quiesce_ms = QUIESCE_MS};
+    .pages = PAGES, .borders = BORDERS, .quiesce_ms = QUIESCE_MS};
 static fault_t faults[EPOCHS_MAX]; /* of rank ASTRAY in step FAULT_SEQ, by the epoch's counter */
 static uint32_t epochs_wanted;
 static pid_t *pids; /* shared: by rank */
@@ -377,6 +377,7 @@ static const char *play(player_t *player)
     pid_t killer;
 
     scene_topology(&topology, 1, 1, WORLD);
+    topology.stall_timeout_ms = STALL_MS;
     roster_init(&roster, &topology);
     assert_non_null(mkdtemp(directory));
     assert_int_equal(endpoints_ipc(&endpoints, &roster, directory), STATUS_OK);

@@ -123,6 +123,7 @@ static const bad_file_t bad_files[] = {
     {HEAD "hosts: [{device_memory: 8KiB}]\n" GROUPS, 3, 25, "from 1MiB to 4TiB", 1},
     {HEAD "hosts: [{device_memory: 18446744073709551615TiB}]\n" GROUPS, 3, 25, "expected bytes", 1},
     {HEAD "limits: {drain_timeout: 30}\n" GROUPS, 3, 25, "a time with a unit from 0 to 24h", 1},
+    {HEAD "limits: {stall_timeout: 0}\n" GROUPS, 3, 25, "a time with a unit from 1s to 24h", 1},
     {HEAD "limits: {drain_timeout: 25h}\n" GROUPS, 3, 25, "found '25h'", 1},
     {HEAD "limits: {drain_timeout: 30sec}\n" GROUPS, 3, 25, "found '30sec'", 1},
     {HEAD "limits: {context_tokens: 2000000}\n" GROUPS, 3, 26, "to 1048576", 1},

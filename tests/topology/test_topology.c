@@ -10,7 +10,6 @@
 
 #include "runtime/base/random.h"
 #include "tests/topology/bad_files.h"
-#include "topology/diff.h"
 #include "topology/topology.h"
 #include "topology/yaml.h"
 
@@ -200,6 +199,7 @@ static void test_four_lines_are_a_deployment(void **state)
     assert_int_equal(topology.context_tokens, 32768);
     assert_int_equal(topology.request_timeout_ms, 0);
     assert_int_equal(topology.drain_timeout_ms, 30000);
+    assert_int_equal(topology.stall_timeout_ms, 60000);
     assert_int_equal(topology.index_form, TOPOLOGY_INDEX_FP4);
     assert_int_equal(topology.prefills[0].slots, 16);
     assert_int_equal(topology.decodes[0].slots, 64);
@@ -254,8 +254,9 @@ static void test_units(void **state)
     assert_int_equal(topology.request_timeout_ms, 600000);
     parse_good(HEAD GROUPS "limits: {request_timeout: none}\n");
     assert_int_equal(topology.request_timeout_ms, 0);
-    parse_good(HEAD GROUPS "limits: {drain_timeout: 0}\n");
+    parse_good(HEAD GROUPS "limits: {drain_timeout: 0, stall_timeout: 5m}\n");
     assert_int_equal(topology.drain_timeout_ms, 0);
+    assert_int_equal(topology.stall_timeout_ms, 300000);
 }
 
 static void test_the_canonical_form_reads_back_as_the_same_deployment(void **state)
@@ -382,35 +383,6 @@ static void test_placing_gives_every_rank_its_own_device(void **state)
     assert_true(placed > 50);
 }
 
-/* ---- diff -------------------------------------------------------------------------------------- */
-
-static topology_diff_t diff;
-
-static void test_diff_names_what_is_added_removed_and_changed(void **state)
-{
-    (void)state;
-    parse_good(HEAD "prefill: [{tp: 1}, {tp: 1}]\ndecode: [{slots: 64}]\nhosts: [{devices: 8}]\n");
-    second = topology;
-    topology_diff(&second, &topology, &diff);
-    assert_int_equal(diff.count, 0);
-    parse_good(
-        HEAD
-        "prefill: [{tp: 1}]\ndecode: [{slots: 32, devices: [1]}, {}, {}]\nhosts: [{devices: 8}]\n"
-        "cache: {verify: always}\n");
-    topology_diff(&second, &topology, &diff);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    topology_diff_print(&diff, out);
-    fclose(out);
-    assert_string_equal(text, "changed  deployment: cache.verify sample -> always\n"
-                              "removed  prefill/1\n"
-                              "changed  decode/0: devices [2] -> [1], slots 64 -> 32\n"
-                              "added    decode/1\n"
-                              "added    decode/2\n");
-    free(text);
-}
-
 /* ---- everything else ---------------------------------------------------------------------------- */
 
 static void test_the_documentation_has_the_keys_of_the_parser(void **state)
@@ -500,7 +472,6 @@ int main(void)
         cmocka_unit_test(test_the_actor_table_and_its_look_ups),
         cmocka_unit_test(test_placing_is_large_first_lowest_free_and_repeatable),
         cmocka_unit_test(test_placing_gives_every_rank_its_own_device),
-        cmocka_unit_test(test_diff_names_what_is_added_removed_and_changed),
         cmocka_unit_test(test_the_documentation_has_the_keys_of_the_parser),
         cmocka_unit_test(test_damaged_examples_are_read_or_refused_with_a_place),
         cmocka_unit_test(test_every_truncation_of_an_example),
