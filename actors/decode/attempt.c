@@ -7,7 +7,7 @@
 
 attempt_t *decode_find(decode_t *self, uint64_t request, uint32_t number)
 {
-    uint32_t index = map_get(AT(self, map_t, map_offset), request, number);
+    uint32_t index = leader_find(self, request, number);
 
     return index == MAP_NONE ? NULL : &attempts_of(self)[index];
 }
@@ -44,13 +44,13 @@ const char *decode_obstacle(decode_t *self, const message_reserve_t *m, const so
         return "the group is forming";
     if (source->state != PAIR_OK)
         return "this prefill group's pools are not mapped";
-    if (free_list_is_empty(&self->free))
+    if (free_list_is_empty(&self->leader.free))
         return "too many attempts";
     if (self->starving)
         return "running attempts come first";
     if (!pool_has(pool_of(self), counts))
         return "no pages or no slot";
-    if (words_of(m) > self->words_max - self->words_reserved)
+    if (words_of(m) > self->leader.shape.words_max - self->words_reserved)
         return "no room for tokens";
     return NULL;
 }
@@ -79,9 +79,9 @@ void decode_become(decode_t *self, attempt_t *attempt, uint8_t state)
 
 attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t prefill)
 {
-    attempt_t *attempt = &attempts_of(self)[free_list_next(&self->free)];
+    attempt_t *attempt = &attempts_of(self)[free_list_next(&self->leader.free)];
 
-    free_list_take(&self->free, attempt->link.next);
+    free_list_take(&self->leader.free, attempt->link.next);
     *attempt = (attempt_t){
         .link.seniority = m->seniority,
         .request = m->request,
@@ -110,8 +110,8 @@ attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t pr
                  m->penalty_prompt.count);
     take_leases(self, attempt, first_pages(m));
     self->words_reserved += attempt->words;
-    map_put(AT(self, map_t, map_offset), m->request, m->attempt, index_of(self, attempt));
-    request_list_insert(&self->live, attempts_of(self), index_of(self, attempt));
+    map_put(map_of(self), m->request, m->attempt, index_of(self, attempt));
+    request_list_insert(&self->leader.live, attempts_of(self), index_of(self, attempt));
     self->in_state[OPENING]++;
     self->opens_due++;
     self->counts.opened++;
@@ -124,11 +124,6 @@ attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t pr
 static actor_id_t opener_of(const attempt_t *attempt)
 {
     return attempt->handed ? attempt->gateway : attempt->prefill;
-}
-
-static bool is_final(end_reason_t reason)
-{
-    return reason != END_LOST && reason != END_RETRACTED;
 }
 
 static void push_end(decode_t *self, const attempt_t *attempt, end_reason_t reason,
@@ -161,10 +156,10 @@ void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const c
     if (reason == END_RETRACTED)
         self->counts.retracted++;
     decode_become(self, attempt, ENDING);
-    self->closes_due += attempt->slot_open;
+    self->leader.closes_due += attempt->slot_open;
     self->opens_due -= attempt->open_due;
     attempt->open_due = false;
-    if (!is_final(reason) || reason == END_ABORTED)
+    if (!leader_end_is_final(reason) || reason == END_ABORTED)
         attempt->gateway_gone = true; /* these tokens will be made again, or nobody wants them */
     if (attempt->x_open && attempt->x_ranks == 0 && outbox_is_up(outbox, attempt->transfer) &&
         !PLANTED(abort_wedge))
@@ -184,22 +179,22 @@ static void give_back(decode_t *self, attempt_t *attempt)
     pool_release(pool_of(self), unit_slot(slot_at(attempt->slot)), owner);
     self->counts.pages_held -= attempt->page_count;
     attempt->holds = false;
-    self->came_free++;
+    self->leader.came_free++;
 }
 
 static void forget(decode_t *self, attempt_t *attempt)
 {
-    map_remove(AT(self, map_t, map_offset), attempt->request, attempt->number);
-    request_list_remove(&self->live, attempts_of(self), index_of(self, attempt));
+    map_remove(map_of(self), attempt->request, attempt->number);
+    request_list_remove(&self->leader.live, attempts_of(self), index_of(self, attempt));
     chain_clear(store_of(self), &attempt->given);
     chain_clear(store_of(self), &attempt->penalty);
     chain_clear(store_of(self), &attempt->tokens);
     self->words_reserved -= attempt->words;
     self->in_state[attempt->state]--;
     attempt->state = NONE;
-    attempt->link.next = free_list_give(&self->free, index_of(self, attempt));
+    attempt->link.next = free_list_give(&self->leader.free, index_of(self, attempt));
     self->counts.live--;
-    self->came_free++;
+    self->leader.came_free++;
 }
 
 void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox)
@@ -222,12 +217,13 @@ void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox)
         forget(self, attempt);
 }
 
-void decode_settle_all(decode_t *self, outbox_t *outbox)
+void decode_settle_all(void *arg, outbox_t *outbox)
 {
+    decode_t *self = arg;
     attempt_t *all = attempts_of(self);
     bool settled = group_is_settled(group_of(self));
 
-    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         if (settled && all[i].wait_settle) {
             all[i].wait_settle = false;
@@ -243,7 +239,7 @@ void decode_lose(decode_t *self, attempt_t *attempt, const char *detail, outbox_
     if (attempt->holds)
         self->counts.pages_held -= attempt->page_count;
     if (attempt->state == ENDING)
-        self->closes_due -= attempt->slot_open;
+        self->leader.closes_due -= attempt->slot_open;
     attempt->holds = false;
     attempt->slot_open = false;
     attempt->last_seq = PLANTED(epoch_mixup) ? attempt->last_seq : 0;
@@ -270,8 +266,9 @@ void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token
     }
     chain_append(store_of(self), &attempt->tokens, words, attempt->token_words);
     attempt->known++;
-    self->tokens_new |= UINT64_C(1) << (attempt->gateway - self->gateway_first);
-    if (request_ends(&attempt->parameters, self->end_tokens, self->end_token_count, token->token))
+    self->tokens_new |= UINT64_C(1) << (attempt->gateway - self->leader.gateway_first);
+    if (request_ends(&attempt->parameters, self->leader.end_tokens, self->leader.end_token_count,
+                     token->token))
         decode_end(self, attempt, END_STOP, "", outbox);
     else if (attempt->known >= attempt->parameters.limits.output_tokens_max)
         decode_end(self, attempt, END_LENGTH, "", outbox);
@@ -282,7 +279,7 @@ bool decode_grow(decode_t *self, attempt_t *attempt, uint32_t pages, uint32_t *a
     uint32_t more = pages > attempt->page_count ? pages - attempt->page_count : 0;
 
     *added = 0;
-    ASSERT(pages <= self->pages_per_attempt);
+    ASSERT(pages <= self->leader.pages_per_attempt);
     if (more == 0)
         return true;
     if (pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE) < more ||
@@ -300,7 +297,7 @@ void decode_retract(decode_t *self, outbox_t *outbox)
     attempt_t *all = attempts_of(self);
     uint32_t youngest = NIL, oldest = NIL;
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         if (all[i].state == ENDING && all[i].holds)
             return; /* its pages come back soon */
         if (all[i].state == ENDING)

@@ -20,12 +20,7 @@
 #define ACTORS_DECODE_ATTEMPT_H
 
 #include "actors/decode/decode.h"
-#include "actors/group.h"
-#include "actors/request.h"
-#include "cache/pool.h"
-#include "runtime/base/chain.h"
-#include "runtime/base/free_list.h"
-#include "runtime/base/map.h"
+#include "actors/leader.h"
 
 enum { NONE, OPENING, LANDING, RUNNING, ENDING, ATTEMPT_STATES };
 enum { NIL = REQUEST_NIL };
@@ -102,69 +97,26 @@ typedef struct {
 } source_t;
 
 typedef struct {
-    actor_id_t id;
-    uint32_t context_tokens;
-    uint32_t chunk_tokens;
-    uint32_t pages_per_attempt;
-    uint32_t attempt_max;
-    uint16_t gateway_count;
+    leader_t leader;
     uint16_t source_count;
-    uint16_t transfer_count;
-    actor_id_t gateway_first;
-    actor_id_t transfer_first;
-    bool starving;        /* a running attempt waits for a page */
-    bool alone_in_flight; /* so nothing else is sent */
-    bool alone_last;      /* the last step was an alone one */
-    uint32_t end_token_count;
-    uint32_t end_tokens[EOS_TOKENS_MAX];
-    uint64_t came_free;                   /* counts everything that may make room */
-    uint64_t targets_said[INSTANCES_MAX]; /* epoch, by transfer */
-    fence_t fences[INSTANCES_MAX];        /* by transfer */
+    bool starving;                 /* a running attempt waits for a page */
+    fence_t fences[INSTANCES_MAX]; /* by transfer */
     source_t sources[INSTANCES_MAX];
     decode_counts_t counts;
     /* So that a message that changes little costs the planner little, however many attempts live: */
     uint32_t in_state[ATTEMPT_STATES]; /* attempts */
     uint32_t opens_due;
-    uint32_t closes_due; /* slots that the device holds open for ended attempts */
     uint64_t tokens_new; /* gateways, as bits: some token may wait to be sent there */
     uint64_t tokens_out; /* a TOKENS is not acknowledged yet */
-    uint64_t words_max;
     uint64_t words_reserved;
-    request_list_t live;
-    free_list_t free; /* linked by link.next */
-    size_t group_offset;
-    size_t pool_offset;
-    size_t map_offset;
-    size_t attempts_offset;
-    size_t pages_offset;
-    size_t store_offset;
     size_t items_offset; /* room for one TOKENS */
     size_t views_offset;
     size_t words_offset;
 } decode_t;
 
-#define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
-#define AT_CONST(self, type, offset)                                                               \
-    ((const type *)(const void *)((const char *)(self) + (self)->offset))
-
-static inline group_t *group_of(decode_t *self)
-{
-    return AT(self, group_t, group_offset);
-}
-
-static inline pool_t *pool_of(decode_t *self)
-{
-    return AT(self, pool_t, pool_offset);
-}
-
-static inline chain_store_t *store_of(decode_t *self)
-{
-    return AT(self, chain_store_t, store_offset);
-}
-
 static inline attempt_t *attempts_of(decode_t *self)
 {
-    return AT(self, attempt_t, attempts_offset);
+    return AT(&self->leader, attempt_t, attempts_offset);
 }
 
 static inline uint32_t index_of(decode_t *self, const attempt_t *attempt)
@@ -174,7 +126,8 @@ static inline uint32_t index_of(decode_t *self, const attempt_t *attempt)
 
 static inline page_t *pages_of(decode_t *self, const attempt_t *attempt)
 {
-    return AT(self, page_t, pages_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+    return AT(&self->leader, page_t, pages_offset) +
+           (size_t)attempt->slot * self->leader.pages_per_attempt;
 }
 
 /* ---- attempt.c ---- */
@@ -190,7 +143,7 @@ void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const c
                 outbox_t *outbox);
 /* Lets an ENDING attempt go as far as it can. */
 void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox);
-void decode_settle_all(decode_t *self, outbox_t *outbox);
+void decode_settle_all(void *arg, outbox_t *outbox);
 /* A drawn token; ends the attempt if it is the last. */
 void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token, outbox_t *outbox);
 /* At least so many pages; false if the pool has no more. `*added` is how many came. */

@@ -1,6 +1,7 @@
 /* decode.c - handlers and tables of the decode leader; attempt.h says how an attempt lives. */
 #include "actors/decode/decode.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "actors/decode/attempt.h"
@@ -29,60 +30,32 @@ static void source_reset(source_t *source)
     source->failing_ms = 0;
 }
 
-/* Everything that runs here is lost. `suspects`: what the steps not done name may be the cause. */
-static void reform(decode_t *self, const char *reason, bool suspects, outbox_t *outbox)
+static void suspect(void *arg, uint32_t attempt, bool alone)
 {
-    group_t *group = group_of(self);
+    decode_t *self = arg;
+
+    attempts_of(self)[attempt].suspect = true;
+    attempts_of(self)[attempt].charge = alone;
+}
+
+static void lose_all(void *arg, const char *reason, outbox_t *outbox)
+{
+    decode_t *self = arg;
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t n = 0; n < group->in_flight && suspects; n++) {
-        const group_step_t *step = group_step(group, n);
-        const group_item_t *items = group_items(group, step);
-
-        for (uint32_t i = 0; i < step->item_count; i++) {
-            all[items[i].attempt].suspect = true;
-            all[items[i].attempt].charge = items[i].alone;
-        }
-    }
-    group_reform(group, reason, outbox);
-    pool_quarantine_all(pool_of(self), group_pool_epoch(group));
     for (uint32_t i = 0; i < self->source_count; i++)
         source_reset(&self->sources[i]);
-    self->alone_in_flight = self->alone_last = self->starving = false;
+    self->starving = false;
     self->counts.reforms++;
-    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         decode_lose(self, &all[i], reason, outbox);
     }
-    decode_settle_all(self, outbox);
 }
 
-static status_t on_rank_join(void *arg, const envelope_t *envelope, outbox_t *outbox)
+static void finish_step(void *arg, const group_step_t *step, outbox_t *outbox)
 {
     decode_t *self = arg;
-
-    if (group_rank_of(group_of(self), envelope->from) == UINT32_MAX)
-        return FAIL(STATUS_UNEXPECTED, "RANK_JOIN from %u, no rank of this group", envelope->from);
-    if (group_is_ready(group_of(self)))
-        reform(self, "a rank joined again", false, outbox);
-    group_join(group_of(self), envelope, outbox);
-    return STATUS_OK;
-}
-
-static status_t on_quiesced(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    decode_t *self = arg;
-
-    if (group_quiesced(group_of(self), envelope)) {
-        pool_quarantine_release(pool_of(self));
-        self->came_free++;
-    }
-    decode_settle_all(self, outbox);
-    return STATUS_OK;
-}
-
-static void finish_step(decode_t *self, const group_step_t *step, outbox_t *outbox)
-{
     const group_item_t *items = group_items(group_of(self), step);
     const group_token_t *tokens = group_tokens(group_of(self), step);
 
@@ -92,30 +65,6 @@ static void finish_step(decode_t *self, const group_step_t *step, outbox_t *outb
         if (attempt->state == RUNNING)
             decode_token(self, attempt, &tokens[i], outbox);
     }
-}
-
-static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    decode_t *self = arg;
-    group_t *group = group_of(self);
-    const char *reason = group_step_done(group, envelope);
-    const group_step_t *step;
-    bool retired = false;
-
-    if (reason) {
-        group_incident(group, reason, outbox);
-        reform(self, reason, true, outbox);
-        return STATUS_OK;
-    }
-    while ((step = group_complete(group)) != NULL) {
-        finish_step(self, step, outbox);
-        group_retire(group);
-        self->alone_in_flight = false;
-        retired = true;
-    }
-    if (retired)
-        decode_settle_all(self, outbox);
-    return STATUS_OK;
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
@@ -150,14 +99,11 @@ static void refuse(decode_t *self, source_t *source, uint32_t rank, bool own, te
 {
     const record_pool_t *pool = &source->pools[rank % source->pool_count];
     group_t *group = group_of(self);
-    uint32_t bytes = reason.count < REASON_BYTES_MAX - 1 ? reason.count : REASON_BYTES_MAX - 1;
 
     own = own || source->own_next;
     source->own_next = !own;
     source->state = PAIR_REFUSED;
-    if (bytes > 0)
-        memcpy(source->reason, reason.data, bytes);
-    source->reason[bytes] = '\0';
+    snprintf(source->reason, sizeof(source->reason), "%.*s", (int)reason.count, reason.data);
     LOG(ERROR, "DECODE-PAIR-REFUSED rank=%u source=%u own=%u reason=\"%s\"", rank, pool->rank, own,
         source->reason);
     if (own) {
@@ -193,7 +139,7 @@ static void judge_weights(decode_t *self, source_t *source, outbox_t *outbox)
 
     if (source->weights_digest == mine) {
         source->state = PAIR_OK;
-        self->came_free++;
+        self->leader.came_free++;
         return;
     }
     snprintf(reason, sizeof(reason), "weights digest: its group has %llx, this one has %llx",
@@ -226,11 +172,7 @@ static status_t on_peer_mapped(void *arg, const envelope_t *envelope, outbox_t *
         return STATUS_OK;
     }
     source->mapped |= UINT64_C(1) << rank;
-    for (uint32_t i = 0; i < group->rank_count; i++) {
-        if (!(source->mapped & UINT64_C(1) << i))
-            return STATUS_OK;
-    }
-    if (source->state == PAIR_UNTESTED)
+    if (source->state == PAIR_UNTESTED && source->mapped == group_all_ranks(group))
         judge_weights(self, source, outbox);
     return STATUS_OK;
 }
@@ -241,13 +183,12 @@ static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t
     decode_t *self = arg;
     const message_copies_fenced_t *m = envelope->body;
     uint32_t rank = group_rank_of(group_of(self), envelope->from);
-    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
     attempt_t *all = attempts_of(self);
 
-    if (rank == UINT32_MAX || m->actor < self->transfer_first || transfer >= self->transfer_count)
+    if (rank == UINT32_MAX || leader_transfer(&self->leader, m->actor) == UINT32_MAX)
         return FAIL(STATUS_UNEXPECTED, "COPIES_FENCED of actor %u from %u", m->actor,
                     envelope->from);
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         if (all[i].transfer == m->actor && all[i].x_life <= m->incarnation)
             all[i].x_ranks &= ~(UINT64_C(1) << rank);
     }
@@ -260,11 +201,11 @@ static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t
 static const char *reason_to_refuse(const decode_t *self, const message_reserve_t *m)
 {
     uint64_t total = (uint64_t)m->prompt_tokens + m->limits.output_tokens_max;
-    const group_t *group = AT_CONST(self, group_t, group_offset);
+    const group_t *group = AT_CONST(&self->leader, group_t, group_offset);
 
     if (m->prompt_tokens == 0 || m->limits.output_tokens_max == 0)
         return "prompt and answer have at least one token";
-    if (total > self->context_tokens || tokens_pages((uint32_t)total) > group->pages - 1)
+    if (total > self->leader.context_tokens || tokens_pages((uint32_t)total) > group->pages - 1)
         return "prompt and answer need more pages than this group has";
     if (m->forced.count > m->limits.output_tokens_max)
         return "more tokens are forced than the answer may have";
@@ -303,7 +244,7 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
 
     if (!source)
         return FAIL(STATUS_UNEXPECTED, "RESERVE from %u, no prefill leader", envelope->from);
-    if (m->gateway < self->gateway_first || m->gateway >= self->gateway_first + self->gateway_count)
+    if (!leader_is_gateway(&self->leader, m->gateway))
         return FAIL(STATUS_UNEXPECTED, "RESERVE for actor %u, no gateway", m->gateway);
     if (refusal) {
         push_refusal(self, m, envelope->from, END_REFUSED, refusal, outbox);
@@ -315,7 +256,7 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
     }
     if (!outbox_is_up(outbox, m->gateway) || decode_obstacle(self, m, source) != NULL) {
         source->room_owed = true;
-        source->room_after = self->came_free;
+        source->room_after = self->leader.came_free;
         outbox_push(outbox, envelope->from, MESSAGE_busy, &busy);
         return STATUS_OK;
     }
@@ -391,12 +332,8 @@ static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbo
         return FAIL(STATUS_UNEXPECTED, "LANDED from %u", envelope->from);
     if (m->failed) {
         char detail[REASON_BYTES_MAX];
-        uint32_t bytes =
-            m->detail.count < sizeof(detail) - 1 ? m->detail.count : (uint32_t)sizeof(detail) - 1;
 
-        if (bytes > 0)
-            memcpy(detail, m->detail.data, bytes);
-        detail[bytes] = '\0';
+        snprintf(detail, sizeof(detail), "%.*s", (int)m->detail.count, m->detail.data);
         count_failed_copies(self, source, m, outbox);
         decode_end(self, attempt, END_LOST, detail, outbox);
         return STATUS_OK;
@@ -452,12 +389,10 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
     source_t *source = source_of(self, m->actor);
 
     (void)outbox;
-    group_report_forget(group_of(self), m->actor);
-    if (m->actor >= self->transfer_first && m->actor < self->transfer_first + self->transfer_count)
-        self->targets_said[m->actor - self->transfer_first] = 0;
+    leader_joined(self, envelope);
     if (source)
         source->said_any = false;
-    self->came_free++; /* a gateway's attempts can be taken from now on */
+    self->leader.came_free++; /* a gateway's attempts can be taken from now on */
     return STATUS_OK;
 }
 
@@ -508,11 +443,10 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_exited_t *m = envelope->body;
     attempt_t *all = attempts_of(self);
     source_t *source = source_of(self, m->actor);
-    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
+    uint32_t transfer = leader_transfer(&self->leader, m->actor);
 
-    if (group_exited(group_of(self), m->actor, m->incarnation))
-        reform(self, "a rank exited", exit_is_suspect(m->cause), outbox);
-    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+    leader_exited(self, envelope, outbox);
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
         bool is_transfer = all[i].transfer == m->actor;
 
         next = all[i].link.next;
@@ -521,7 +455,7 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         else
             lose_opener(self, &all[i], m->actor, outbox);
     }
-    if (transfer < self->transfer_count)
+    if (transfer != UINT32_MAX)
         self->fences[transfer] = (fence_t){m->incarnation, joined_ranks(self)};
     if (source) {
         source_reset(source);
@@ -533,58 +467,25 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
 }
 
 /* What runs here may end here, until its time is over. */
-static void drain(decode_t *self, outbox_t *outbox)
+static void drain(void *arg, outbox_t *outbox)
 {
+    decode_t *self = arg;
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->live.first, next; i != NIL && group_drain_is_over(group_of(self));
-         i = next) {
+    for (uint32_t i = self->leader.live.first, next;
+         i != NIL && group_drain_is_over(group_of(self)); i = next) {
         next = all[i].link.next;
         if (all[i].state != ENDING)
             decode_end(self, &all[i], END_LOST, "its group leaves", outbox);
     }
 }
 
-static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    decode_t *self = arg;
-    const message_tick_t *m = envelope->body;
-    const char *reason = group_tick(group_of(self), m->now_ms, outbox);
-
-    if (reason) {
-        group_incident(group_of(self), reason, outbox);
-        reform(self, reason, true, outbox);
-    }
-    drain(self, outbox);
-    return STATUS_OK;
-}
-
-static status_t on_draining(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    decode_t *self = arg;
-    const message_draining_t *m = envelope->body;
-
-    group_drain(group_of(self), m->on != 0, m->grace_ms);
-    self->came_free++; /* so that who waits for room here asks, and hears that there is none */
-    drain(self, outbox);
-    return STATUS_OK;
-}
-
-static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    decode_t *self = arg;
-    const message_stop_t *m = envelope->body;
-
-    group_drain(group_of(self), true, m->grace_ms);
-    drain(self, outbox);
-    return STATUS_OK;
-}
+const leader_ops_t decode_leader = {suspect, lose_all, finish_step, decode_settle_all, drain};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 #define ANY ACTOR_STATE_ANY
-#define ALL_STATES (BIT(LEADER_STATES) - 1)
-#define LEAVES (BIT(DRAINING) | BIT(DRAINED))
+#define ALL_STATES LEADER_ALL_STATES
 #define ENDS (BIT(ENDING) | BIT(NONE))
 
 static const char *const attempt_names[] = {"none", "opening", "landing", "running", "ending"};
@@ -592,12 +493,7 @@ static const char *const attempt_names[] = {"none", "opening", "landing", "runni
 static const actor_rule_t rules[] = {
     {ANY, MESSAGE_joined, on_joined, ALL_STATES},
     {ANY, MESSAGE_exited, on_exited, ALL_STATES},
-    {ANY, MESSAGE_tick, on_tick, ALL_STATES},
-    {ANY, MESSAGE_stop, on_stop, LEAVES},
-    {ANY, MESSAGE_draining, on_draining, ALL_STATES},
-    {ANY, MESSAGE_rank_join, on_rank_join, ALL_STATES},
-    {ANY, MESSAGE_quiesced, on_quiesced, ALL_STATES},
-    {ANY, MESSAGE_step_done, on_step_done, ALL_STATES},
+    LEADER_RULES,
     {ANY, MESSAGE_pools, on_pools, ALL_STATES},
     {ANY, MESSAGE_peer_mapped, on_peer_mapped, ALL_STATES},
     {ANY, MESSAGE_copies_fenced, on_copies_fenced, ALL_STATES},
@@ -631,33 +527,13 @@ static const actor_refusal_t attempt_refusals[] = {
     {NONE, MESSAGE_fenced, "it has ended here before"},
 };
 
-static uint8_t state_of(const void *arg)
-{
-    const decode_t *self = arg;
-
-    return group_leader_state(AT_CONST(self, group_t, group_offset), self->live.count);
-}
-
 static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
 {
     const decode_t *self = arg;
-    uint32_t index = map_get(AT_CONST(self, map_t, map_offset), request, attempt);
+    uint32_t index = leader_find(self, request, attempt);
 
-    return index == MAP_NONE ? NONE : AT_CONST(self, attempt_t, attempts_offset)[index].state;
-}
-
-static uint32_t waits_of(const void *arg, actor_wait_t waits[ACTOR_WAITS_MAX])
-{
-    const decode_t *self = arg;
-
-    return group_waits(AT_CONST(self, group_t, group_offset), waits);
-}
-
-static uint32_t attempt_count_of(const void *arg)
-{
-    const decode_t *self = arg;
-
-    return AT_CONST(self, map_t, map_offset)->count;
+    return index == MAP_NONE ? NONE
+                             : AT_CONST(&self->leader, attempt_t, attempts_offset)[index].state;
 }
 
 const decode_counts_t *decode_counts(const void *arg)
@@ -669,13 +545,13 @@ const pool_t *decode_pool(const void *arg)
 {
     const decode_t *self = arg;
 
-    return AT_CONST(self, pool_t, pool_offset);
+    return AT_CONST(&self->leader, pool_t, pool_offset);
 }
 
 static void check_attempt(const decode_t *self, const attempt_t *attempt, uint32_t index)
 {
-    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
-    const group_t *group = AT_CONST(self, group_t, group_offset);
+    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
+    const group_t *group = AT_CONST(&self->leader, group_t, group_offset);
 
     ASSERT(attempt->state != NONE);
     ASSERT(attempt->holds || attempt->state == ENDING);
@@ -691,14 +567,13 @@ static void check_attempt(const decode_t *self, const attempt_t *attempt, uint32
 static void check(const void *arg)
 {
     const decode_t *self = arg;
-    const attempt_t *all = AT_CONST(self, attempt_t, attempts_offset);
-    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
+    const attempt_t *all = AT_CONST(&self->leader, attempt_t, attempts_offset);
+    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
     uint32_t pages = 0, opens_due = 0, closes_due = 0, in_state[ATTEMPT_STATES] = {0};
     uint64_t words = 0;
 
-    group_check(AT_CONST(self, group_t, group_offset));
-    pool_check(pool);
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    leader_check(&self->leader);
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         check_attempt(self, &all[i], i);
         words += all[i].words;
         opens_due += all[i].open_due;
@@ -706,71 +581,43 @@ static void check(const void *arg)
         in_state[all[i].state]++;
         pages += all[i].holds ? all[i].page_count : 0;
     }
-    request_list_check(&self->live, all);
-    ASSERT(self->live.count == self->counts.live);
+    ASSERT(self->leader.live.count == self->counts.live);
     ASSERT(pages == self->counts.pages_held);
     ASSERT(pages == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
     ASSERT(words == self->words_reserved);
     ASSERT(opens_due == self->opens_due);
-    ASSERT(closes_due == self->closes_due);
+    ASSERT(closes_due == self->leader.closes_due);
     ASSERT(memcmp(in_state, self->in_state, sizeof(in_state)) == 0);
-    ASSERT(AT_CONST(self, map_t, map_offset)->count == self->live.count);
 }
 
 /* ---- birth ----------------------------------------------------------------------------------- */
 
-static size_t take(size_t *end, size_t bytes)
+static uint64_t store_words(const topology_t *topology, uint32_t slots)
 {
-    size_t start = (*end + 63) & ~(size_t)63;
-
-    *end = start + bytes;
-    return start;
-}
-
-static uint64_t store_words(const decode_t *self, uint32_t slots)
-{
-    uint64_t words = (uint64_t)slots * self->context_tokens;
-    uint64_t least = (uint64_t)(5 + 2 * LOGPROBS_MAX) * self->context_tokens;
+    uint64_t words = (uint64_t)slots * topology->context_tokens;
+    uint64_t least = (uint64_t)(5 + 2 * LOGPROBS_MAX) * topology->context_tokens;
 
     if (words > DECODE_STORE_WORDS)
         words = DECODE_STORE_WORDS;
     return words < least ? least : words;
 }
 
-static void unit_counts(const group_t *group, uint32_t counts[UNIT_COUNT])
-{
-    counts[UNIT_HISTORY] = group->pages;
-    counts[UNIT_BORDER] = group->borders;
-    counts[UNIT_SLOT] = group->slots;
-}
-
 /* Where everything lies; returns the size of the whole block. */
 static size_t lay_out(decode_t *self, const actor_birth_t *birth)
 {
-    const topology_t *topology = birth->topology;
-    const topology_actor_t *actor = &topology->actors[birth->id];
-    const topology_group_t *shape = topology_group(topology, TOPOLOGY_DECODE, actor->instance);
-    uint32_t counts[UNIT_COUNT];
-    size_t end = sizeof(*self);
+    leader_shape_t shape = {.state_bytes = sizeof(*self), .attempt_bytes = sizeof(attempt_t)};
     group_t group;
+    size_t end;
 
     group_init(&group, birth);
-    unit_counts(&group, counts);
-    self->context_tokens = topology->context_tokens;
-    self->chunk_tokens = shape->chunk_tokens;
-    self->pages_per_attempt = tokens_pages(topology->context_tokens) + 1;
-    self->attempt_max = 2 * shape->slots + 64;
-    self->words_max = store_words(self, shape->slots);
-    self->group_offset = take(&end, group_bytes(birth));
-    self->pool_offset = take(&end, pool_bytes(counts));
-    self->map_offset = take(&end, map_bytes(self->attempt_max));
-    self->attempts_offset = take(&end, sizeof(attempt_t) * self->attempt_max);
-    self->pages_offset = take(&end, sizeof(page_t) * shape->slots * self->pages_per_attempt);
-    self->items_offset = take(&end, sizeof(record_tokens_item_t) * TOKENS_ITEMS_MAX);
-    self->views_offset = take(&end, sizeof(record_token_t) * DECODE_MESSAGE_TOKENS);
+    shape.attempt_max = 2 * group.slots + 64;
+    shape.chain_max = 3 * shape.attempt_max;
+    shape.words_max = store_words(birth->topology, group.slots);
+    end = leader_lay_out(&self->leader, birth, &group, &shape);
+    self->items_offset = block_take(&end, sizeof(record_tokens_item_t) * TOKENS_ITEMS_MAX);
+    self->views_offset = block_take(&end, sizeof(record_token_t) * DECODE_MESSAGE_TOKENS);
     self->words_offset =
-        take(&end, sizeof(uint32_t) * DECODE_MESSAGE_TOKENS * (3 + 2 * LOGPROBS_MAX));
-    self->store_offset = take(&end, chain_store_bytes(self->words_max, 3 * self->attempt_max));
+        block_take(&end, sizeof(uint32_t) * DECODE_MESSAGE_TOKENS * (3 + 2 * LOGPROBS_MAX));
     return end;
 }
 
@@ -781,38 +628,16 @@ static size_t bytes(const actor_birth_t *birth)
     return lay_out(&layout, birth);
 }
 
-static void init_peers(decode_t *self, const topology_t *topology)
+static status_t init(void *arg, const actor_birth_t *birth)
 {
-    self->gateway_count = topology->gateway_count;
-    self->gateway_first = topology_actor(topology, TOPOLOGY_GATEWAY, 0)->id;
-    self->transfer_count = topology->transfer_count;
-    self->transfer_first = topology_actor(topology, TOPOLOGY_TRANSFER, 0)->id;
+    const topology_t *topology = birth->topology;
+    decode_t *self = arg;
+
+    lay_out(self, birth);
+    leader_init(&self->leader, birth);
     self->source_count = topology->prefill_count;
     for (uint16_t i = 0; i < topology->prefill_count; i++)
         self->sources[i].leader = topology_actor(topology, TOPOLOGY_PREFILL, i)->id;
-}
-
-static status_t init(void *arg, const actor_birth_t *birth)
-{
-    decode_t *self = arg;
-    const leader_setup_t *setup = birth->setup;
-    uint32_t counts[UNIT_COUNT];
-
-    self->id = birth->id;
-    lay_out(self, birth);
-    init_peers(self, birth->topology);
-    group_init(group_of(self), birth);
-    unit_counts(group_of(self), counts);
-    pool_init(pool_of(self), pool_bytes(counts), counts);
-    pool_quarantine_all(pool_of(self), group_pool_epoch(group_of(self)));
-    map_init(AT(self, map_t, map_offset), self->attempt_max);
-    chain_store_init(store_of(self), self->words_max, 3 * self->attempt_max);
-    if (setup) {
-        self->end_token_count = setup->end_token_count;
-        memcpy(self->end_tokens, setup->end_tokens, sizeof(self->end_tokens));
-    }
-    request_list_init(&self->live, sizeof(attempt_t));
-    free_list_init(&self->free, self->attempt_max);
     return STATUS_OK;
 }
 
@@ -822,10 +647,10 @@ const actor_type_t decode_type = {
     .bytes = bytes,
     .init = init,
     .plan = decode_plan,
-    .state = state_of,
+    .state = leader_state,
     .attempt_state = attempt_state_of,
-    .attempt_count = attempt_count_of,
-    .waits = waits_of,
+    .attempt_count = leader_attempt_count,
+    .waits = leader_waits,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

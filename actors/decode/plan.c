@@ -13,23 +13,6 @@ static bool wants_run(const attempt_t *attempt)
             attempt->planned < attempt->parameters.limits.output_tokens_max);
 }
 
-static void set_pages(decode_t *self, const attempt_t *attempt, uint32_t first, uint32_t count,
-                      record_step_item_t *item)
-{
-    group_t *group = group_of(self);
-    uint32_t *words = group_words(group, count);
-    uint64_t *longs = group_longs(group, count);
-
-    for (uint32_t i = 0; i < count; i++) {
-        page_t page = pages_of(self, attempt)[first + i];
-
-        words[i] = page.value;
-        longs[i] = leader_generation(pool_of(self), unit_page(page));
-    }
-    item->pages = (u32s_view_t){words, count};
-    item->generations = (u64s_view_t){longs, count};
-}
-
 static record_step_item_t *add_item(decode_t *self, attempt_t *attempt, device_item_kind_t kind)
 {
     group_t *group = group_of(self);
@@ -50,7 +33,7 @@ static void add_open(decode_t *self, attempt_t *attempt)
     item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
     chain_read(store_of(self), &attempt->penalty, 0, attempt->penalty.count, penalty);
     item->tokens = (u32s_view_t){penalty, attempt->penalty.count};
-    set_pages(self, attempt, 0, attempt->page_count, item);
+    leader_set_pages(self, pages_of(self, attempt), attempt->page_count, item);
     attempt->slot_open = true;
 }
 
@@ -74,8 +57,8 @@ static uint32_t add_run(decode_t *self, attempt_t *attempt, uint32_t rows_max)
     if (!attempt->slot_open)
         add_open(self, attempt);
     else if (added > 0)
-        set_pages(self, attempt, attempt->page_count - added, added,
-                  add_item(self, attempt, DEVICE_EXTEND));
+        leader_set_pages(self, pages_of(self, attempt) + attempt->page_count - added, added,
+                         add_item(self, attempt, DEVICE_EXTEND));
     item = add_item(self, attempt, DEVICE_RUN);
     item->position = attempt->position;
     item->count = count;
@@ -96,12 +79,13 @@ static void add_closes(decode_t *self)
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->live.first; i != NIL && self->closes_due > 0; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL && self->leader.closes_due > 0;
+         i = all[i].link.next) {
         if (all[i].state != ENDING || !all[i].slot_open || !group_room(group_of(self), 1, 0, 0))
             continue;
         add_item(self, &all[i], DEVICE_CLOSE);
         all[i].slot_open = false;
-        self->closes_due--;
+        self->leader.closes_due--;
     }
 }
 
@@ -110,10 +94,10 @@ static void add_closes(decode_t *self)
 static void add_runs(decode_t *self)
 {
     attempt_t *all = attempts_of(self);
-    uint32_t rows = self->chunk_tokens;
+    uint32_t rows = self->leader.chunk_tokens;
 
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = self->live.first; i != NIL && rows > 0; i = all[i].link.next) {
+        for (uint32_t i = self->leader.live.first; i != NIL && rows > 0; i = all[i].link.next) {
             bool given = all[i].given_run < all[i].given.count;
 
             if (wants_run(&all[i]) && !all[i].alone && given == (pass == 1))
@@ -129,7 +113,7 @@ static attempt_t *next_alone(decode_t *self, bool *others)
     attempt_t *chosen = NULL;
 
     *others = false;
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         if (all[i].state == ENDING && all[i].slot_open)
             *others = true;
         if (!wants_run(&all[i]))
@@ -147,14 +131,14 @@ static bool plan_step(decode_t *self, outbox_t *outbox)
 {
     bool others;
     attempt_t *alone = next_alone(self, &others);
-    bool is_alone = alone && (!others || !self->alone_last);
+    bool is_alone = alone && (!others || !self->leader.alone_last);
 
     if (is_alone && group_of(self)->in_flight > 0)
         return false; /* a step of its own, and no other one beside it */
     if (is_alone || group_may_run(group_of(self)))
         self->starving = false;
     /* Without pages it gives its turn to the others, whose CLOSE may be what it waits for. */
-    is_alone = is_alone && add_run(self, alone, self->chunk_tokens) > 0;
+    is_alone = is_alone && add_run(self, alone, self->leader.chunk_tokens) > 0;
     if (!is_alone) {
         add_closes(self);
         if (group_may_run(group_of(self)))
@@ -162,7 +146,7 @@ static bool plan_step(decode_t *self, outbox_t *outbox)
     }
     if (group_send(group_of(self), outbox) == 0)
         return false;
-    self->alone_in_flight = self->alone_last = is_alone;
+    self->leader.alone_in_flight = self->leader.alone_last = is_alone;
     self->counts.steps++;
     return true;
 }
@@ -172,13 +156,14 @@ static void plan_steps(decode_t *self, outbox_t *outbox)
     uint64_t came_free;
 
     do {
-        came_free = self->came_free;
-        while (!self->alone_in_flight && group_may_step(group_of(self), outbox) &&
-               (group_may_run(group_of(self)) || self->closes_due > 0) && plan_step(self, outbox))
+        came_free = self->leader.came_free;
+        while (!self->leader.alone_in_flight && group_may_step(group_of(self), outbox) &&
+               (group_may_run(group_of(self)) || self->leader.closes_due > 0) &&
+               plan_step(self, outbox))
             ;
         if (self->starving)
             decode_retract(self, outbox);
-    } while (self->came_free != came_free);
+    } while (self->leader.came_free != came_free);
 }
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
@@ -217,7 +202,7 @@ static uint32_t collect_tokens(decode_t *self, actor_id_t gateway)
     uint32_t *words = AT(self, uint32_t, words_offset);
     uint32_t item_count = 0, used = 0;
 
-    for (uint32_t i = self->live.first; i != NIL && used < DECODE_MESSAGE_TOKENS;
+    for (uint32_t i = self->leader.live.first; i != NIL && used < DECODE_MESSAGE_TOKENS;
          i = all[i].link.next) {
         attempt_t *attempt = &all[i];
         uint32_t count = attempt->known - attempt->sent;
@@ -259,7 +244,7 @@ static void acknowledge_all(decode_t *self, actor_id_t gateway, outbox_t *outbox
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         if (all[i].gateway == gateway && all[i].sent > all[i].acked)
             acknowledge(self, &all[i], outbox);
@@ -272,8 +257,8 @@ static void plan_tokens(decode_t *self, outbox_t *outbox)
     message_tokens_t message = {0};
 
     message.items.data = items;
-    for (uint32_t g = 0; g < self->gateway_count; g++) {
-        actor_id_t gateway = (actor_id_t)(self->gateway_first + g);
+    for (uint32_t g = 0; g < self->leader.gateway_count; g++) {
+        actor_id_t gateway = (actor_id_t)(self->leader.gateway_first + g);
         uint64_t bit = UINT64_C(1) << g;
 
         if (!((self->tokens_new | self->tokens_out) & bit) ||
@@ -309,7 +294,7 @@ static void push_open(decode_t *self, attempt_t *attempt, outbox_t *outbox)
         .epoch = group->epoch,
     };
 
-    set_pages(self, attempt, 0, count, &lists);
+    leader_set_pages(self, pages_of(self, attempt), count, &lists);
     open.pages = lists.pages;
     open.generations = lists.generations;
     outbox_push(outbox, attempt->transfer, MESSAGE_open, &open);
@@ -323,7 +308,8 @@ static void plan_open(decode_t *self, outbox_t *outbox)
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->live.first; i != NIL && self->opens_due > 0; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL && self->opens_due > 0;
+         i = all[i].link.next) {
         if (all[i].open_due && outbox_may_send(outbox, all[i].transfer, MESSAGE_open))
             push_open(self, &all[i], outbox);
     }
@@ -335,7 +321,7 @@ static void plan_mapping(decode_t *self, source_t *source, outbox_t *outbox)
     const group_t *group = group_of(self);
 
     for (uint32_t i = 0; i < group->rank_count && source->epoch != 0; i++) {
-        actor_id_t rank = (actor_id_t)(self->id + 1 + i);
+        actor_id_t rank = (actor_id_t)(group->leader + 1 + i);
         message_peer_pool_t peer = {.pool = source->pools[i % source->pool_count]};
 
         if ((source->asked & UINT64_C(1) << i) || !outbox_may_send(outbox, rank, MESSAGE_peer_pool))
@@ -371,8 +357,8 @@ static void plan_source(decode_t *self, source_t *source, outbox_t *outbox)
         source->said.state = pair.state;
         source->said_any = true;
     }
-    if (source->room_owed && self->came_free > source->room_after && source->state == PAIR_OK &&
-        group_is_ready(group) && !self->starving &&
+    if (source->room_owed && self->leader.came_free > source->room_after &&
+        source->state == PAIR_OK && group_is_ready(group) && !self->starving &&
         outbox_may_send(outbox, source->leader, MESSAGE_room)) {
         outbox_push(outbox, source->leader, MESSAGE_room, &room);
         source->room_owed = false;
@@ -383,12 +369,12 @@ static void plan_fences(decode_t *self, outbox_t *outbox)
 {
     const group_t *group = group_of(self);
 
-    for (uint32_t i = 0; i < self->transfer_count; i++) {
-        message_fence_copies_t fence = {.actor = (actor_id_t)(self->transfer_first + i),
+    for (uint32_t i = 0; i < self->leader.transfer_count; i++) {
+        message_fence_copies_t fence = {.actor = (actor_id_t)(self->leader.transfer_first + i),
                                         .incarnation = self->fences[i].incarnation};
 
         for (uint32_t n = 0; n < group->rank_count && self->fences[i].due != 0; n++) {
-            actor_id_t rank = (actor_id_t)(self->id + 1 + n);
+            actor_id_t rank = (actor_id_t)(group->leader + 1 + n);
 
             if (!(self->fences[i].due & UINT64_C(1) << n) ||
                 !outbox_may_send(outbox, rank, MESSAGE_fence_copies))
@@ -407,33 +393,17 @@ static void plan_targets(decode_t *self, outbox_t *outbox)
 
     targets.pools.data = pools;
     targets.pools.count = group_pools(group, pools);
-    for (uint32_t i = 0; i < self->transfer_count && group_is_ready(group); i++) {
-        actor_id_t transfer = (actor_id_t)(self->transfer_first + i);
-
-        if (self->targets_said[i] == group->epoch ||
-            !outbox_may_send(outbox, transfer, MESSAGE_targets))
-            continue;
-        outbox_push(outbox, transfer, MESSAGE_targets, &targets);
-        self->targets_said[i] = group->epoch;
-    }
+    leader_tell_transfers(&self->leader, MESSAGE_targets, &targets, outbox);
 }
 
 static void plan_report(decode_t *self, outbox_t *outbox)
 {
-    group_t *group = group_of(self);
-    message_instance_t now = {
-        .ready = group_is_open(group),
-        .epoch = group->epoch,
-        .pages = group->pages - 1, /* without the test page */
-        .pages_free = pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE),
-        .slots = group->slots,
-        .slots_free = pool_count(pool_of(self), UNIT_SLOT, POOL_FREE),
-        .queued = self->in_state[OPENING] + self->in_state[LANDING],
-        .running = self->in_state[RUNNING],
-        .opened = self->counts.opened,
-    };
+    message_instance_t now = leader_instance(self);
 
-    group_report(group, &now, outbox);
+    now.queued = self->in_state[OPENING] + self->in_state[LANDING];
+    now.running = self->in_state[RUNNING];
+    now.opened = self->counts.opened;
+    group_report(group_of(self), &now, outbox);
 }
 
 void decode_plan(void *arg, outbox_t *outbox)

@@ -8,7 +8,7 @@
 
 attempt_t *prefill_find(prefill_t *self, uint64_t request, uint32_t number)
 {
-    uint32_t index = map_get(AT(self, map_t, map_offset), request, number);
+    uint32_t index = leader_find(self, request, number);
 
     return index == MAP_NONE ? NULL : &attempts_of(self)[index];
 }
@@ -30,12 +30,12 @@ attempt_t *prefill_open(prefill_t *self, const message_submit_t *m, actor_id_t g
     chain_t none;
 
     chain_init(&none);
-    if (free_list_is_empty(&self->free) ||
+    if (free_list_is_empty(&self->leader.free) ||
         !chain_room(store_of(self), &none,
                     m->prompt.count + m->forced.count + 2 * CHAIN_BLOCK_WORDS))
         return NULL;
-    attempt = &attempts_of(self)[free_list_next(&self->free)];
-    free_list_take(&self->free, attempt->link.next);
+    attempt = &attempts_of(self)[free_list_next(&self->leader.free)];
+    free_list_take(&self->leader.free, attempt->link.next);
     *attempt = (attempt_t){
         .link.seniority = m->seniority,
         .request = m->request,
@@ -54,8 +54,8 @@ attempt_t *prefill_open(prefill_t *self, const message_submit_t *m, actor_id_t g
     chain_init(&attempt->forced);
     chain_append(store_of(self), &attempt->prompt, m->prompt.data, m->prompt.count);
     chain_append(store_of(self), &attempt->forced, m->forced.data, m->forced.count);
-    map_put(AT(self, map_t, map_offset), m->request, m->attempt, index_of(self, attempt));
-    request_list_insert(&self->live, attempts_of(self), index_of(self, attempt));
+    map_put(map_of(self), m->request, m->attempt, index_of(self, attempt));
+    request_list_insert(&self->leader.live, attempts_of(self), index_of(self, attempt));
     self->counts.opened++;
     self->counts.live++;
     self->lease_failed = 0; /* it may be the oldest now */
@@ -98,9 +98,9 @@ bool prefill_lease(prefill_t *self, attempt_t *attempt)
         return false;
     attempt->slot = slot.value;
     chain_read(store_of(self), &attempt->prompt, 0, attempt->prompt_tokens, words);
-    match =
-        prefix_acquire(prefix_of(self), pool_of(self), words, attempt->prompt_tokens,
-                       salt_of(self, attempt), pages_of(self, attempt), self->pages_per_attempt);
+    match = prefix_acquire(prefix_of(self), pool_of(self), words, attempt->prompt_tokens,
+                           salt_of(self, attempt), pages_of(self, attempt),
+                           self->leader.pages_per_attempt);
     PROBE(prefix_match, attempt->prompt_tokens, match.page_count * PAGE_TOKENS);
     attempt->shared_count = match.page_count;
     attempt->border = match.border;
@@ -117,7 +117,7 @@ bool prefill_lease(prefill_t *self, attempt_t *attempt)
     }
     if (PLANTED(stale_prefix))
         drop_border(self, attempt);
-    for (uint32_t i = 0; i < self->pages_per_attempt; i++)
+    for (uint32_t i = 0; i < self->leader.pages_per_attempt; i++)
         borders_of(self, attempt)[i] = UNITS_NONE;
     attempt->holds = true;
     attempt->page_count = page_count;
@@ -148,7 +148,7 @@ static void give_back(prefill_t *self, attempt_t *attempt)
     self->counts.pages_held -= attempt->page_count;
     attempt->holds = false;
     attempt->page_count = 0;
-    self->came_free++;
+    self->leader.came_free++;
 }
 
 void prefill_unlease(prefill_t *self, attempt_t *attempt)
@@ -161,11 +161,6 @@ void prefill_unlease(prefill_t *self, attempt_t *attempt)
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
-
-static bool is_final(end_reason_t reason)
-{
-    return reason != END_LOST && reason != END_RETRACTED;
-}
 
 static void push_end(prefill_t *self, const attempt_t *attempt, end_reason_t reason,
                      const char *detail, outbox_t *outbox)
@@ -194,10 +189,10 @@ void prefill_end(prefill_t *self, attempt_t *attempt, end_reason_t reason, const
     ASSERT(attempt->state != NONE);
     ASSERT(attempt->state != ENDING || PLANTED(double_end));
     push_end(self, attempt, reason, detail, outbox);
-    self->closes_due += attempt->state != ENDING && attempt->slot_open;
+    self->leader.closes_due += attempt->state != ENDING && attempt->slot_open;
     attempt->state = ENDING;
     attempt->kv_stop = true;
-    if (!is_final(reason) || reason == END_ABORTED)
+    if (!leader_end_is_final(reason) || reason == END_ABORTED)
         attempt->token_acked = true; /* it will be made again, or nobody wants it */
     if (abort && attempt->decode_open && outbox_is_up(outbox, attempt->decode))
         outbox_push(outbox, attempt->decode, MESSAGE_abort, &message);
@@ -219,14 +214,14 @@ void prefill_hand_over(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
 
 static void forget(prefill_t *self, attempt_t *attempt)
 {
-    map_remove(AT(self, map_t, map_offset), attempt->request, attempt->number);
-    request_list_remove(&self->live, attempts_of(self), index_of(self, attempt));
+    map_remove(map_of(self), attempt->request, attempt->number);
+    request_list_remove(&self->leader.live, attempts_of(self), index_of(self, attempt));
     chain_clear(store_of(self), &attempt->prompt);
     chain_clear(store_of(self), &attempt->forced);
     attempt->state = NONE;
-    attempt->link.next = free_list_give(&self->free, index_of(self, attempt));
+    attempt->link.next = free_list_give(&self->leader.free, index_of(self, attempt));
     self->counts.live--;
-    self->came_free++;
+    self->leader.came_free++;
 }
 
 /* X may still have ranks read the units it took. */
@@ -258,12 +253,13 @@ void prefill_settle(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
         forget(self, attempt);
 }
 
-void prefill_settle_all(prefill_t *self, outbox_t *outbox)
+void prefill_settle_all(void *arg, outbox_t *outbox)
 {
+    prefill_t *self = arg;
     attempt_t *all = attempts_of(self);
     bool settled = group_is_settled(group_of(self));
 
-    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         if (settled)
             all[i].wait_settle = false;
@@ -279,7 +275,7 @@ void prefill_lose(prefill_t *self, attempt_t *attempt, const char *detail, outbo
     if (attempt->holds)
         self->counts.pages_held -= attempt->page_count;
     if (attempt->state == ENDING)
-        self->closes_due -= attempt->slot_open;
+        self->leader.closes_due -= attempt->slot_open;
     attempt->holds = attempt->slot_open = attempt->loading = false;
     attempt->page_count = attempt->shared_count = 0;
     attempt->last_seq = 0;
@@ -346,7 +342,8 @@ void prefill_token(prefill_t *self, attempt_t *attempt, const group_token_t *tok
         return;
     }
     attempt->token_due = true;
-    if (request_ends(&attempt->parameters, self->end_tokens, self->end_token_count, token->token))
+    if (request_ends(&attempt->parameters, self->leader.end_tokens, self->leader.end_token_count,
+                     token->token))
         prefill_end(self, attempt, END_STOP, "", true, outbox);
     else if (attempt->parameters.limits.output_tokens_max == 1)
         prefill_end(self, attempt, END_LENGTH, "", true, outbox);

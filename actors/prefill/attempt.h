@@ -18,14 +18,9 @@
 #ifndef ACTORS_PREFILL_ATTEMPT_H
 #define ACTORS_PREFILL_ATTEMPT_H
 
-#include "actors/group.h"
+#include "actors/leader.h"
 #include "actors/prefill/prefill.h"
-#include "actors/request.h"
-#include "cache/pool.h"
 #include "cache/prefix.h"
-#include "runtime/base/chain.h"
-#include "runtime/base/free_list.h"
-#include "runtime/base/map.h"
 
 enum { NONE, QUEUED, RESERVING, PREFILLING, HANDING, ENDING, ATTEMPT_STATES };
 enum { NIL = REQUEST_NIL };
@@ -87,69 +82,27 @@ typedef struct {
 } target_t;
 
 typedef struct {
-    actor_id_t id;
-    uint32_t context_tokens;
-    uint32_t chunk_tokens;
+    leader_t leader;
     uint32_t border_every;
-    uint32_t pages_per_attempt;
-    uint16_t gateway_count;
     uint16_t target_count;
-    uint16_t transfer_count;
-    actor_id_t gateway_first;
-    actor_id_t transfer_first;
-    bool alone_in_flight;
-    bool alone_last;
-    uint32_t end_token_count;
-    uint32_t end_tokens[EOS_TOKENS_MAX];
-    uint64_t came_free;    /* counts everything that may make room */
     uint64_t lease_failed; /* came_free when the oldest got no pages; 0: it was not so */
-    uint64_t sources_said[INSTANCES_MAX]; /* epoch, by transfer */
     target_t targets[INSTANCES_MAX];
     prefill_counts_t counts;
-    uint32_t closes_due; /* slots that the device holds open for ended attempts */
-    uint64_t words_max;
-    request_list_t live;
-    free_list_t free; /* linked by link.next */
-    size_t group_offset;
-    size_t pool_offset;
     size_t prefix_offset;
-    size_t map_offset;
-    size_t attempts_offset;
-    size_t pages_offset;        /* by slot */
     size_t borders_offset;      /* by slot and ordinal: leased, not yet in the index */
     size_t page_digests_offset; /* by page */
     size_t slot_digests_offset; /* by slot */
-    size_t store_offset;
-    size_t words_offset; /* room for a prompt and forced tokens */
+    size_t words_offset;        /* room for a prompt and forced tokens */
 } prefill_t;
-
-#define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
-#define AT_CONST(self, type, offset)                                                               \
-    ((const type *)(const void *)((const char *)(self) + (self)->offset))
-
-static inline group_t *group_of(prefill_t *self)
-{
-    return AT(self, group_t, group_offset);
-}
-
-static inline pool_t *pool_of(prefill_t *self)
-{
-    return AT(self, pool_t, pool_offset);
-}
 
 static inline prefix_t *prefix_of(prefill_t *self)
 {
     return AT(self, prefix_t, prefix_offset);
 }
 
-static inline chain_store_t *store_of(prefill_t *self)
-{
-    return AT(self, chain_store_t, store_offset);
-}
-
 static inline attempt_t *attempts_of(prefill_t *self)
 {
-    return AT(self, attempt_t, attempts_offset);
+    return AT(&self->leader, attempt_t, attempts_offset);
 }
 
 static inline uint32_t index_of(prefill_t *self, const attempt_t *attempt)
@@ -159,12 +112,14 @@ static inline uint32_t index_of(prefill_t *self, const attempt_t *attempt)
 
 static inline page_t *pages_of(prefill_t *self, const attempt_t *attempt)
 {
-    return AT(self, page_t, pages_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+    return AT(&self->leader, page_t, pages_offset) +
+           (size_t)attempt->slot * self->leader.pages_per_attempt;
 }
 
 static inline uint32_t *borders_of(prefill_t *self, const attempt_t *attempt)
 {
-    return AT(self, uint32_t, borders_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+    return AT(self, uint32_t, borders_offset) +
+           (size_t)attempt->slot * self->leader.pages_per_attempt;
 }
 
 target_t *prefill_target(prefill_t *self, actor_id_t leader);
@@ -185,7 +140,7 @@ void prefill_end(prefill_t *self, attempt_t *attempt, end_reason_t reason, const
 void prefill_hand_over(prefill_t *self, attempt_t *attempt, outbox_t *outbox);
 /* Lets an ENDING attempt go as far as it can. */
 void prefill_settle(prefill_t *self, attempt_t *attempt, outbox_t *outbox);
-void prefill_settle_all(prefill_t *self, outbox_t *outbox);
+void prefill_settle_all(void *arg, outbox_t *outbox);
 /* Tokens up to `done` are complete on all ranks: their pages go to the index. */
 void prefill_progress(prefill_t *self, attempt_t *attempt, uint32_t done);
 /* The first token; publishes it, or holds it to the forced one. */

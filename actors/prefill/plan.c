@@ -43,10 +43,10 @@ static void plan_openings(prefill_t *self, outbox_t *outbox)
 
     if (!group_is_ready(group_of(self)))
         return;
-    if (self->lease_failed != 0 && self->lease_failed == self->came_free)
+    if (self->lease_failed != 0 && self->lease_failed == self->leader.came_free)
         return;
     self->lease_failed = 0;
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         const target_t *target;
 
         if (all[i].state != QUEUED)
@@ -56,7 +56,7 @@ static void plan_openings(prefill_t *self, outbox_t *outbox)
             !outbox_may_send(outbox, all[i].decode, MESSAGE_reserve))
             continue;
         if (!prefill_lease(self, &all[i])) {
-            self->lease_failed = self->came_free;
+            self->lease_failed = self->leader.came_free;
             return;
         }
         push_reserve(self, &all[i], outbox);
@@ -76,23 +76,13 @@ static record_step_item_t *add_item(prefill_t *self, attempt_t *attempt, device_
 
 static void add_open(prefill_t *self, attempt_t *attempt)
 {
-    group_t *group = group_of(self);
     record_step_item_t *item = add_item(self, attempt, DEVICE_OPEN);
-    uint32_t *words = group_words(group, attempt->page_count);
-    uint64_t *longs = group_longs(group, attempt->page_count);
 
-    for (uint32_t i = 0; i < attempt->page_count; i++) {
-        page_t page = pages_of(self, attempt)[i];
-
-        words[i] = page.value;
-        longs[i] = leader_generation(pool_of(self), unit_page(page));
-    }
-    item->pages = (u32s_view_t){words, attempt->page_count};
-    item->generations = (u64s_view_t){longs, attempt->page_count};
+    leader_set_pages(self, pages_of(self, attempt), attempt->page_count, item);
     item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
     item->sampling = request_sampling(&attempt->parameters);
     if (request_has_penalty(&attempt->parameters)) {
-        uint32_t *prompt = group_words(group, attempt->prompt_tokens);
+        uint32_t *prompt = group_words(group_of(self), attempt->prompt_tokens);
 
         chain_read(store_of(self), &attempt->prompt, 0, attempt->prompt_tokens, prompt);
         item->tokens = (u32s_view_t){prompt, attempt->prompt_tokens};
@@ -186,7 +176,7 @@ static uint32_t rows_free(prefill_t *self)
 {
     const group_t *group = group_of(self);
 
-    return group_may_run(group) ? self->chunk_tokens - group->rows : 0;
+    return group_may_run(group) ? self->leader.chunk_tokens - group->rows : 0;
 }
 
 static void add_all(prefill_t *self)
@@ -194,14 +184,15 @@ static void add_all(prefill_t *self)
     attempt_t *all = attempts_of(self);
     uint32_t rows = rows_free(self);
 
-    for (uint32_t i = self->live.first; i != NIL && self->closes_due > 0; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL && self->leader.closes_due > 0;
+         i = all[i].link.next) {
         if (!wants_close(&all[i]) || !group_room(group_of(self), 1, 0, 0))
             continue;
         add_item(self, &all[i], DEVICE_CLOSE);
         all[i].slot_open = false;
-        self->closes_due--;
+        self->leader.closes_due--;
     }
-    for (uint32_t i = self->live.first; i != NIL && rows > 0; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL && rows > 0; i = all[i].link.next) {
         if (all[i].state == PREFILLING && !all[i].alone)
             rows -= add_run(self, &all[i], rows);
     }
@@ -214,7 +205,7 @@ static attempt_t *next_alone(prefill_t *self, bool *others)
     attempt_t *chosen = NULL;
 
     *others = false;
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         if (wants_close(&all[i]) || (all[i].state == PREFILLING && !all[i].alone))
             *others = true;
         else if (all[i].state == PREFILLING && (!chosen || all[i].last_seq < chosen->last_seq))
@@ -228,17 +219,17 @@ static bool plan_step(prefill_t *self, outbox_t *outbox)
 {
     bool others;
     attempt_t *alone = next_alone(self, &others);
-    bool is_alone = alone && (!others || !self->alone_last);
+    bool is_alone = alone && (!others || !self->leader.alone_last);
 
     if (is_alone && group_of(self)->in_flight > 0)
         return false; /* a step of its own, and no other one beside it */
     if (is_alone)
-        add_run(self, alone, self->chunk_tokens);
+        add_run(self, alone, self->leader.chunk_tokens);
     else
         add_all(self);
     if (group_send(group_of(self), outbox) == 0)
         return false;
-    self->alone_in_flight = self->alone_last = is_alone;
+    self->leader.alone_in_flight = self->leader.alone_last = is_alone;
     self->counts.steps++;
     return true;
 }
@@ -311,7 +302,7 @@ static void plan_pieces(prefill_t *self, outbox_t *outbox)
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         if (all[i].state != PREFILLING && all[i].state != HANDING)
             continue;
         while (plan_piece(self, &all[i], outbox))
@@ -328,7 +319,7 @@ static void push_tokens(prefill_t *self, actor_id_t gateway, outbox_t *outbox)
     record_token_t tokens[PREFILL_ATTEMPTS_MAX];
     message_tokens_t message = {0};
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         uint32_t n = message.items.count;
 
         if (all[i].gateway != gateway || all[i].gateway_gone || !all[i].token_due ||
@@ -351,12 +342,12 @@ static void plan_tokens(prefill_t *self, outbox_t *outbox)
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t g = 0; g < self->gateway_count; g++) {
-        actor_id_t gateway = (actor_id_t)(self->gateway_first + g);
+    for (uint32_t g = 0; g < self->leader.gateway_count; g++) {
+        actor_id_t gateway = (actor_id_t)(self->leader.gateway_first + g);
 
         if (!outbox_may_send(outbox, gateway, MESSAGE_tokens))
             continue;
-        for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+        for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
             next = all[i].link.next;
             if (all[i].gateway != gateway || !all[i].token_sent || all[i].token_acked)
                 continue;
@@ -378,15 +369,9 @@ static void plan_pools(prefill_t *self, outbox_t *outbox)
 
     message.pools.data = pools;
     message.pools.count = group_pools(group, pools);
-    for (uint32_t i = 0; i < self->target_count && group_is_ready(group); i++) {
-        target_t *target = &self->targets[i];
-
-        if (target->pools_said == group->epoch ||
-            !outbox_may_send(outbox, target->leader, MESSAGE_pools))
-            continue;
-        outbox_push(outbox, target->leader, MESSAGE_pools, &message);
-        target->pools_said = group->epoch;
-    }
+    for (uint32_t i = 0; i < self->target_count; i++)
+        group_tell(group, self->targets[i].leader, MESSAGE_pools, &message,
+                   &self->targets[i].pools_said, outbox);
 }
 
 static void plan_sources(prefill_t *self, outbox_t *outbox)
@@ -397,33 +382,16 @@ static void plan_sources(prefill_t *self, outbox_t *outbox)
 
     message.pools.data = pools;
     message.pools.count = group_pools(group, pools);
-    for (uint32_t i = 0; i < self->transfer_count && group_is_ready(group); i++) {
-        actor_id_t transfer = (actor_id_t)(self->transfer_first + i);
-
-        if (self->sources_said[i] == group->epoch ||
-            !outbox_may_send(outbox, transfer, MESSAGE_sources))
-            continue;
-        outbox_push(outbox, transfer, MESSAGE_sources, &message);
-        self->sources_said[i] = group->epoch;
-    }
+    leader_tell_transfers(&self->leader, MESSAGE_sources, &message, outbox);
 }
 
 static void plan_report(prefill_t *self, outbox_t *outbox)
 {
     const attempt_t *all = attempts_of(self);
-    group_t *group = group_of(self);
-    message_instance_t now = {
-        .ready = group_is_open(group),
-        .epoch = group->epoch,
-        .pages = group->pages - 1, /* without the test page */
-        .pages_free = pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE) +
-                      pool_count(pool_of(self), UNIT_HISTORY, POOL_CACHED),
-        .slots = group->slots,
-        .slots_free = pool_count(pool_of(self), UNIT_SLOT, POOL_FREE),
-        .opened = self->counts.opened,
-    };
+    message_instance_t now = leader_instance(self);
 
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    now.opened = self->counts.opened;
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         bool waits = all[i].state == QUEUED || all[i].state == RESERVING;
 
         now.queued += waits;
@@ -431,7 +399,7 @@ static void plan_report(prefill_t *self, outbox_t *outbox)
         if (waits || all[i].state == PREFILLING)
             now.queued_tokens += all[i].prompt_tokens - all[i].position;
     }
-    group_report(group, &now, outbox);
+    group_report(group_of(self), &now, outbox);
 }
 
 void prefill_plan(void *arg, outbox_t *outbox)
@@ -441,8 +409,8 @@ void prefill_plan(void *arg, outbox_t *outbox)
     plan_sources(self, outbox);
     plan_pools(self, outbox);
     plan_openings(self, outbox);
-    while (!self->alone_in_flight && group_may_step(group_of(self), outbox) &&
-           (rows_free(self) > 0 || self->closes_due > 0) && plan_step(self, outbox))
+    while (!self->leader.alone_in_flight && group_may_step(group_of(self), outbox) &&
+           (rows_free(self) > 0 || self->leader.closes_due > 0) && plan_step(self, outbox))
         ;
     plan_tokens(self, outbox);
     plan_pieces(self, outbox);

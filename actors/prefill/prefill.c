@@ -1,6 +1,7 @@
 /* prefill.c - handlers and tables of the prefill leader; attempt.h says how an attempt lives. */
 #include "actors/prefill/prefill.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "actors/prefill/attempt.h"
@@ -9,56 +10,26 @@
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-/* Everything that has pages here is lost; what is queued stays queued. `suspects`: what the steps
- * not done name may be the cause. */
-static void reform(prefill_t *self, const char *reason, bool suspects, outbox_t *outbox)
+static void suspect(void *arg, uint32_t attempt, bool alone)
 {
-    group_t *group = group_of(self);
+    prefill_t *self = arg;
+
+    attempts_of(self)[attempt].suspect = true;
+    attempts_of(self)[attempt].charge = alone;
+}
+
+/* What is queued stays queued. */
+static void lose_all(void *arg, const char *reason, outbox_t *outbox)
+{
+    prefill_t *self = arg;
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t n = 0; n < group->in_flight && suspects; n++) {
-        const group_step_t *step = group_step(group, n);
-        const group_item_t *items = group_items(group, step);
-
-        for (uint32_t i = 0; i < step->item_count; i++) {
-            all[items[i].attempt].suspect = true;
-            all[items[i].attempt].charge = items[i].alone;
-        }
-    }
-    group_reform(group, reason, outbox);
-    pool_quarantine_all(pool_of(self), group_pool_epoch(group));
     prefix_clear(prefix_of(self));
-    self->alone_in_flight = self->alone_last = false;
     self->counts.reforms++;
-    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         prefill_lose(self, &all[i], reason, outbox);
     }
-    prefill_settle_all(self, outbox);
-}
-
-static status_t on_rank_join(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-
-    if (group_rank_of(group_of(self), envelope->from) == UINT32_MAX)
-        return FAIL(STATUS_UNEXPECTED, "RANK_JOIN from %u, no rank of this group", envelope->from);
-    if (group_is_ready(group_of(self)))
-        reform(self, "a rank joined again", false, outbox);
-    group_join(group_of(self), envelope, outbox);
-    return STATUS_OK;
-}
-
-static status_t on_quiesced(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-
-    if (group_quiesced(group_of(self), envelope)) {
-        pool_quarantine_release(pool_of(self));
-        self->came_free++;
-    }
-    prefill_settle_all(self, outbox);
-    return STATUS_OK;
 }
 
 /* Digests of the units that the step closed, by their place. */
@@ -75,8 +46,9 @@ static void keep_digests(prefill_t *self, const group_step_t *step)
     }
 }
 
-static void finish_step(prefill_t *self, const group_step_t *step, outbox_t *outbox)
+static void finish_step(void *arg, const group_step_t *step, outbox_t *outbox)
 {
+    prefill_t *self = arg;
     const group_item_t *items = group_items(group_of(self), step);
     const group_token_t *tokens = group_tokens(group_of(self), step);
     attempt_t *all = attempts_of(self);
@@ -94,30 +66,6 @@ static void finish_step(prefill_t *self, const group_step_t *step, outbox_t *out
         if (attempt->state == HANDING)
             prefill_token(self, attempt, &tokens[i], outbox);
     }
-}
-
-static status_t on_step_done(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-    group_t *group = group_of(self);
-    const char *reason = group_step_done(group, envelope);
-    const group_step_t *step;
-    bool retired = false;
-
-    if (reason) {
-        group_incident(group, reason, outbox);
-        reform(self, reason, true, outbox);
-        return STATUS_OK;
-    }
-    while ((step = group_complete(group)) != NULL) {
-        finish_step(self, step, outbox);
-        group_retire(group);
-        self->alone_in_flight = false;
-        retired = true;
-    }
-    if (retired)
-        prefill_settle_all(self, outbox);
-    return STATUS_OK;
 }
 
 /* ---- decode groups --------------------------------------------------------------------------- */
@@ -162,12 +110,13 @@ static const char *reason_to_refuse(prefill_t *self, const message_submit_t *m)
 
     if (m->prompt.count == 0 || m->limits.output_tokens_max == 0)
         return "prompt and answer have at least one token";
-    if (total > self->context_tokens || tokens_pages(m->prompt.count) > group_of(self)->pages - 1)
+    if (total > self->leader.context_tokens ||
+        tokens_pages(m->prompt.count) > group_of(self)->pages - 1)
         return "the prompt needs more pages than this group has";
     if (m->sampling.bias_tokens.count != m->sampling.bias_values.count)
         return "each biased token needs one value";
-    if (!prefill_target(self, m->decode) || m->transfer < self->transfer_first ||
-        m->transfer >= self->transfer_first + self->transfer_count)
+    if (!prefill_target(self, m->decode) ||
+        leader_transfer(&self->leader, m->transfer) == UINT32_MAX)
         return "it names a decode leader or a transfer that is none";
     return NULL;
 }
@@ -299,9 +248,7 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
         return FAIL(STATUS_UNEXPECTED, "END from %u, reason %u", envelope->from, m->reason);
     attempt->suspect = attempt->suspect || m->suspect;
     attempt->charge = attempt->charge || m->charge;
-    if (m->detail.count > 0)
-        memcpy(detail, m->detail.data, m->detail.count);
-    detail[m->detail.count] = '\0';
+    snprintf(detail, sizeof(detail), "%.*s", (int)m->detail.count, m->detail.data);
     prefill_end(self, attempt, (end_reason_t)m->reason, detail, false, outbox);
     return STATUS_OK;
 }
@@ -351,9 +298,7 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
     target_t *target = prefill_target(self, m->actor);
 
     (void)outbox;
-    group_report_forget(group_of(self), m->actor);
-    if (m->actor >= self->transfer_first && m->actor < self->transfer_first + self->transfer_count)
-        self->sources_said[m->actor - self->transfer_first] = 0;
+    leader_joined(self, envelope);
     if (target)
         target->pools_said = 0;
     return STATUS_OK;
@@ -386,8 +331,7 @@ static void lose_peer(prefill_t *self, attempt_t *attempt, actor_id_t actor, out
  * then it says no ROOM, and all others would wait. */
 static void lose_gateway(prefill_t *self, actor_id_t actor)
 {
-    bool is_gateway =
-        actor >= self->gateway_first && actor < self->gateway_first + self->gateway_count;
+    bool is_gateway = leader_is_gateway(&self->leader, actor);
 
     for (uint32_t i = 0; i < self->target_count && is_gateway; i++)
         self->targets[i].blocked = false;
@@ -400,9 +344,8 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     attempt_t *all = attempts_of(self);
     target_t *target = prefill_target(self, m->actor);
 
-    if (group_exited(group_of(self), m->actor, m->incarnation))
-        reform(self, "a rank exited", exit_is_suspect(m->cause), outbox);
-    for (uint32_t i = self->live.first, next; i != NIL; i = next) {
+    leader_exited(self, envelope, outbox);
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
         next = all[i].link.next;
         lose_peer(self, &all[i], m->actor, outbox);
     }
@@ -417,57 +360,25 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
 }
 
 /* What has not begun goes elsewhere at once; what runs may end here, until its time is over. */
-static void drain(prefill_t *self, outbox_t *outbox)
+static void drain(void *arg, outbox_t *outbox)
 {
+    prefill_t *self = arg;
     attempt_t *all = attempts_of(self);
     bool is_over = group_drain_is_over(group_of(self));
 
-    for (uint32_t i = self->live.first, next; i != NIL && group_of(self)->drains; i = next) {
+    for (uint32_t i = self->leader.live.first, next; i != NIL && group_of(self)->drains; i = next) {
         next = all[i].link.next;
         if (all[i].state == QUEUED || (all[i].state != ENDING && is_over))
             prefill_end(self, &all[i], END_LOST, "its group leaves", true, outbox);
     }
 }
 
-static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-    const message_tick_t *m = envelope->body;
-    const char *reason = group_tick(group_of(self), m->now_ms, outbox);
-
-    if (reason) {
-        group_incident(group_of(self), reason, outbox);
-        reform(self, reason, true, outbox);
-    }
-    drain(self, outbox);
-    return STATUS_OK;
-}
-
-static status_t on_draining(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-    const message_draining_t *m = envelope->body;
-
-    group_drain(group_of(self), m->on != 0, m->grace_ms);
-    drain(self, outbox);
-    return STATUS_OK;
-}
-
-static status_t on_stop(void *arg, const envelope_t *envelope, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-    const message_stop_t *m = envelope->body;
-
-    group_drain(group_of(self), true, m->grace_ms);
-    drain(self, outbox);
-    return STATUS_OK;
-}
+const leader_ops_t prefill_leader = {suspect, lose_all, finish_step, prefill_settle_all, drain};
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 #define ANY ACTOR_STATE_ANY
-#define ALL_STATES (BIT(LEADER_STATES) - 1)
-#define LEAVES (BIT(DRAINING) | BIT(DRAINED))
+#define ALL_STATES LEADER_ALL_STATES
 #define ENDS (BIT(ENDING) | BIT(NONE))
 
 static const char *const attempt_names[] = {"none",       "queued",  "reserving",
@@ -476,12 +387,7 @@ static const char *const attempt_names[] = {"none",       "queued",  "reserving"
 static const actor_rule_t rules[] = {
     {ANY, MESSAGE_joined, on_joined, ALL_STATES},
     {ANY, MESSAGE_exited, on_exited, ALL_STATES},
-    {ANY, MESSAGE_tick, on_tick, ALL_STATES},
-    {ANY, MESSAGE_stop, on_stop, LEAVES},
-    {ANY, MESSAGE_draining, on_draining, ALL_STATES},
-    {ANY, MESSAGE_rank_join, on_rank_join, ALL_STATES},
-    {ANY, MESSAGE_quiesced, on_quiesced, ALL_STATES},
-    {ANY, MESSAGE_step_done, on_step_done, ALL_STATES},
+    LEADER_RULES,
     {ANY, MESSAGE_pair, on_pair, ALL_STATES},
     {ANY, MESSAGE_room, on_room, ALL_STATES},
 };
@@ -526,33 +432,13 @@ static const actor_refusal_t attempt_refusals[] = {
     {RESERVING, MESSAGE_kv_answer, "no piece was sent"},
 };
 
-static uint8_t state_of(const void *arg)
-{
-    const prefill_t *self = arg;
-
-    return group_leader_state(AT_CONST(self, group_t, group_offset), self->live.count);
-}
-
 static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
 {
     const prefill_t *self = arg;
-    uint32_t index = map_get(AT_CONST(self, map_t, map_offset), request, attempt);
+    uint32_t index = leader_find(self, request, attempt);
 
-    return index == MAP_NONE ? NONE : AT_CONST(self, attempt_t, attempts_offset)[index].state;
-}
-
-static uint32_t waits_of(const void *arg, actor_wait_t waits[ACTOR_WAITS_MAX])
-{
-    const prefill_t *self = arg;
-
-    return group_waits(AT_CONST(self, group_t, group_offset), waits);
-}
-
-static uint32_t attempt_count_of(const void *arg)
-{
-    const prefill_t *self = arg;
-
-    return AT_CONST(self, map_t, map_offset)->count;
+    return index == MAP_NONE ? NONE
+                             : AT_CONST(&self->leader, attempt_t, attempts_offset)[index].state;
 }
 
 const prefill_counts_t *prefill_counts(const void *arg)
@@ -564,14 +450,14 @@ const pool_t *prefill_pool(const void *arg)
 {
     const prefill_t *self = arg;
 
-    return AT_CONST(self, pool_t, pool_offset);
+    return AT_CONST(&self->leader, pool_t, pool_offset);
 }
 
 static void check_attempt(const prefill_t *self, const attempt_t *attempt, uint32_t index)
 {
-    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
-    const uint32_t *borders =
-        AT_CONST(self, uint32_t, borders_offset) + (size_t)attempt->slot * self->pages_per_attempt;
+    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
+    const uint32_t *borders = AT_CONST(self, uint32_t, borders_offset) +
+                              (size_t)attempt->slot * self->leader.pages_per_attempt;
     uint32_t owned = attempt->holds ? 1 + attempt->page_count - attempt->shared_count : 0;
 
     for (uint32_t i = 0; i < attempt->page_count; i++)
@@ -584,88 +470,64 @@ static void check_attempt(const prefill_t *self, const attempt_t *attempt, uint3
     ASSERT(attempt->done <= attempt->position && attempt->position <= attempt->prompt_tokens);
     ASSERT(attempt->pieces_answered <= attempt->pieces_sent);
     ASSERT(attempt->pieces_taken <= attempt->pieces_answered);
-    ASSERT(attempt->last_seq <= AT_CONST(self, group_t, group_offset)->seq);
+    ASSERT(attempt->last_seq <= AT_CONST(&self->leader, group_t, group_offset)->seq);
 }
 
 static void check(const void *arg)
 {
     const prefill_t *self = arg;
-    const attempt_t *all = AT_CONST(self, attempt_t, attempts_offset);
-    const pool_t *pool = AT_CONST(self, pool_t, pool_offset);
+    const attempt_t *all = AT_CONST(&self->leader, attempt_t, attempts_offset);
+    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
     uint32_t pages = 0, leased = 0, closes_due = 0;
 
-    group_check(AT_CONST(self, group_t, group_offset));
-    pool_check(pool);
+    leader_check(&self->leader);
     prefix_check(AT_CONST(self, prefix_t, prefix_offset), pool);
-    for (uint32_t i = self->live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
         check_attempt(self, &all[i], i);
         pages += all[i].page_count;
         closes_due += all[i].state == ENDING && all[i].slot_open;
         leased += all[i].page_count - all[i].shared_count;
     }
-    request_list_check(&self->live, all);
-    ASSERT(self->live.count == self->counts.live);
+    ASSERT(self->leader.live.count == self->counts.live);
     ASSERT(pages == self->counts.pages_held);
-    ASSERT(closes_due == self->closes_due);
+    ASSERT(closes_due == self->leader.closes_due);
     ASSERT(leased == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
-    ASSERT(AT_CONST(self, map_t, map_offset)->count == self->live.count);
 }
 
 /* ---- birth ----------------------------------------------------------------------------------- */
 
-static size_t take(size_t *end, size_t bytes)
+static uint64_t store_words(const topology_t *topology)
 {
-    size_t start = (*end + 63) & ~(size_t)63;
-
-    *end = start + bytes;
-    return start;
-}
-
-static void unit_counts(const group_t *group, uint32_t counts[UNIT_COUNT])
-{
-    counts[UNIT_HISTORY] = group->pages;
-    counts[UNIT_BORDER] = group->borders;
-    counts[UNIT_SLOT] = group->slots;
-}
-
-static uint64_t store_words(const prefill_t *self)
-{
-    uint64_t words = (uint64_t)PREFILL_ATTEMPTS_MAX * self->context_tokens;
+    uint64_t words = (uint64_t)PREFILL_ATTEMPTS_MAX * topology->context_tokens;
+    uint64_t least = 4 * (uint64_t)topology->context_tokens;
 
     if (words > PREFILL_STORE_WORDS)
         words = PREFILL_STORE_WORDS;
-    return words < 4 * (uint64_t)self->context_tokens ? 4 * (uint64_t)self->context_tokens : words;
+    return words < least ? least : words;
 }
 
 /* Where everything lies; returns the size of the whole block. */
 static size_t lay_out(prefill_t *self, const actor_birth_t *birth)
 {
-    const topology_t *topology = birth->topology;
-    const topology_actor_t *actor = &topology->actors[birth->id];
-    const topology_group_t *shape = topology_group(topology, TOPOLOGY_PREFILL, actor->instance);
-    uint32_t counts[UNIT_COUNT];
-    size_t end = sizeof(*self), by_slot;
+    const leader_shape_t shape = {
+        .state_bytes = sizeof(*self),
+        .attempt_bytes = sizeof(attempt_t),
+        .attempt_max = PREFILL_ATTEMPTS_MAX,
+        .chain_max = 2 * PREFILL_ATTEMPTS_MAX,
+        .words_max = store_words(birth->topology),
+    };
     group_t group;
+    size_t end;
 
     group_init(&group, birth);
-    unit_counts(&group, counts);
-    self->context_tokens = topology->context_tokens;
-    self->chunk_tokens = shape->chunk_tokens;
-    self->border_every = topology->border_every;
-    self->pages_per_attempt = tokens_pages(topology->context_tokens) + 1;
-    self->words_max = store_words(self);
-    by_slot = (size_t)shape->slots * self->pages_per_attempt;
-    self->group_offset = take(&end, group_bytes(birth));
-    self->pool_offset = take(&end, pool_bytes(counts));
-    self->prefix_offset = take(&end, prefix_bytes(group.pages));
-    self->map_offset = take(&end, map_bytes(PREFILL_ATTEMPTS_MAX));
-    self->attempts_offset = take(&end, sizeof(attempt_t) * PREFILL_ATTEMPTS_MAX);
-    self->pages_offset = take(&end, sizeof(page_t) * by_slot);
-    self->borders_offset = take(&end, sizeof(uint32_t) * by_slot);
-    self->page_digests_offset = take(&end, sizeof(uint64_t) * group.pages);
-    self->slot_digests_offset = take(&end, sizeof(uint64_t) * shape->slots);
-    self->words_offset = take(&end, sizeof(uint32_t) * 2 * ((size_t)topology->context_tokens + 1));
-    self->store_offset = take(&end, chain_store_bytes(self->words_max, 2 * PREFILL_ATTEMPTS_MAX));
+    end = leader_lay_out(&self->leader, birth, &group, &shape);
+    self->prefix_offset = block_take(&end, prefix_bytes(group.pages));
+    self->borders_offset =
+        block_take(&end, sizeof(uint32_t) * group.slots * self->leader.pages_per_attempt);
+    self->page_digests_offset = block_take(&end, sizeof(uint64_t) * group.pages);
+    self->slot_digests_offset = block_take(&end, sizeof(uint64_t) * group.slots);
+    self->words_offset =
+        block_take(&end, sizeof(uint32_t) * 2 * ((size_t)self->leader.context_tokens + 1));
     return end;
 }
 
@@ -676,39 +538,18 @@ static size_t bytes(const actor_birth_t *birth)
     return lay_out(&layout, birth);
 }
 
-static void init_peers(prefill_t *self, const topology_t *topology)
+static status_t init(void *arg, const actor_birth_t *birth)
 {
-    self->gateway_count = topology->gateway_count;
-    self->gateway_first = topology_actor(topology, TOPOLOGY_GATEWAY, 0)->id;
-    self->transfer_count = topology->transfer_count;
-    self->transfer_first = topology_actor(topology, TOPOLOGY_TRANSFER, 0)->id;
+    const topology_t *topology = birth->topology;
+    prefill_t *self = arg;
+
+    lay_out(self, birth);
+    leader_init(&self->leader, birth);
+    prefix_init(prefix_of(self), prefix_bytes(group_of(self)->pages), group_of(self)->pages);
+    self->border_every = topology->border_every;
     self->target_count = topology->decode_count;
     for (uint16_t i = 0; i < topology->decode_count; i++)
         self->targets[i].leader = topology_actor(topology, TOPOLOGY_DECODE, i)->id;
-}
-
-static status_t init(void *arg, const actor_birth_t *birth)
-{
-    prefill_t *self = arg;
-    const leader_setup_t *setup = birth->setup;
-    uint32_t counts[UNIT_COUNT];
-
-    self->id = birth->id;
-    lay_out(self, birth);
-    init_peers(self, birth->topology);
-    group_init(group_of(self), birth);
-    unit_counts(group_of(self), counts);
-    pool_init(pool_of(self), pool_bytes(counts), counts);
-    pool_quarantine_all(pool_of(self), group_pool_epoch(group_of(self)));
-    prefix_init(prefix_of(self), prefix_bytes(group_of(self)->pages), group_of(self)->pages);
-    map_init(AT(self, map_t, map_offset), PREFILL_ATTEMPTS_MAX);
-    chain_store_init(store_of(self), self->words_max, 2 * PREFILL_ATTEMPTS_MAX);
-    if (setup) {
-        self->end_token_count = setup->end_token_count;
-        memcpy(self->end_tokens, setup->end_tokens, sizeof(self->end_tokens));
-    }
-    request_list_init(&self->live, sizeof(attempt_t));
-    free_list_init(&self->free, PREFILL_ATTEMPTS_MAX);
     return STATUS_OK;
 }
 
@@ -718,10 +559,10 @@ const actor_type_t prefill_type = {
     .bytes = bytes,
     .init = init,
     .plan = prefill_plan,
-    .state = state_of,
+    .state = leader_state,
     .attempt_state = attempt_state_of,
-    .attempt_count = attempt_count_of,
-    .waits = waits_of,
+    .attempt_count = leader_attempt_count,
+    .waits = leader_waits,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

@@ -33,7 +33,6 @@ typedef struct {
     uint8_t is_up; /* joined, and reported since */
     uint8_t is_prefill;
     message_instance_t load;
-    uint32_t queue_max;
     uint64_t recent_tokens;
     uint32_t recent_first;
     uint32_t recent_count;

@@ -22,6 +22,7 @@
 
 #include "kernels/device.h"
 #include "messages/message.h"
+#include "runtime/base/block.h"
 #include "runtime/base/chain.h"
 #include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
@@ -94,10 +95,6 @@ typedef struct {
     size_t map_offset;
     size_t store_offset;
 } transfer_t;
-
-#define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
-#define AT_CONST(self, type, offset)                                                               \
-    ((const type *)(const void *)((const char *)(self) + (self)->offset))
 
 static chain_store_t *store_of(transfer_t *self)
 {
