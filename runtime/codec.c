@@ -64,7 +64,7 @@ static void write_uint(const field_t *field, void *place, uint64_t value)
     }
 }
 
-static uint64_t uint_max(const field_t *field)
+uint64_t codec_uint_max(const field_t *field)
 {
     switch (field->type) {
     case FIELD_U8:
@@ -75,8 +75,10 @@ static uint64_t uint_max(const field_t *field)
     case FIELD_U32:
     case FIELD_TOKEN:
         return UINT32_MAX;
-    default:
+    case FIELD_U64:
         return UINT64_MAX;
+    default:
+        return 0;
     }
 }
 
@@ -351,7 +353,7 @@ static status_t decode_field(cursor_t *cursor, const record_t *record, const fie
     case FIELD_F32S:
         return decode_view(cursor, record, field, arena, place);
     default:
-        TRY(cursor_uint(cursor, uint_max(field), &value));
+        TRY(cursor_uint(cursor, codec_uint_max(field), &value));
         write_uint(field, place, value);
         return STATUS_OK;
     }
@@ -721,7 +723,7 @@ static bool random_record(const record_t *record, random_t *random, uint32_t cou
             fits = random_list(field, random, count_max, arena, place);
             break;
         default:
-            write_uint(field, place, random_uint(random, uint_max(field)));
+            write_uint(field, place, random_uint(random, codec_uint_max(field)));
         }
         if (!fits)
             return false;

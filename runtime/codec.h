@@ -32,6 +32,9 @@ MUST_USE status_t codec_decode(const message_row_t *row, const uint8_t *bytes, s
  * fields behind those of this row, which may hold anything. */
 MUST_USE status_t codec_blank_tokens(const message_row_t *row, uint8_t *bytes, size_t size);
 
+/* The largest number that a field of this type holds; 0 if it holds none, or a float. */
+uint64_t codec_uint_max(const field_t *field);
+
 bool codec_equal(const message_row_t *row, const void *a, const void *b);
 
 /* One line without its end: submit{request=1, sampling={seed=7, ...}, prompt=[120 u32s], ...}.

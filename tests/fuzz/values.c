@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/check.h"
+#include "runtime/codec.h"
 
 enum { LIST_MAX = 40 };
 
@@ -32,25 +33,6 @@ void values_learn_one(values_t *values, const char *name, uint64_t value)
     meaning->values[0] = value;
 }
 
-/* How large a number of this field may be; 0 if it holds none. */
-static uint64_t most_of(const field_t *field)
-{
-    switch (field->type) {
-    case FIELD_U8:
-        return UINT8_MAX;
-    case FIELD_U16:
-    case FIELD_ACTOR:
-        return UINT16_MAX;
-    case FIELD_U32:
-    case FIELD_TOKEN:
-        return UINT32_MAX;
-    case FIELD_U64:
-        return UINT64_MAX;
-    default:
-        return 0;
-    }
-}
-
 static size_t bytes_of(uint64_t most)
 {
     return most == UINT8_MAX ? 1 : most == UINT16_MAX ? 2 : most == UINT32_MAX ? 4 : 8;
@@ -75,7 +57,7 @@ void values_learn(values_t *values, const record_t *record, const void *body)
         const field_t *field = &record->fields[i];
         const char *place = (const char *)body + field->offset;
         const bytes_view_t *view = (const void *)place;
-        uint64_t most = most_of(field);
+        uint64_t most = codec_uint_max(field);
 
         if (most)
             values_learn_one(values, field->name, read_uint(place, most));
@@ -184,7 +166,7 @@ bool values_choose(values_t *values, const record_t *record, void *body)
     for (uint32_t i = 0; i < record->field_count; i++) {
         const field_t *field = &record->fields[i];
         void *place = (char *)body + field->offset;
-        uint64_t most = most_of(field);
+        uint64_t most = codec_uint_max(field);
 
         if (most) {
             write_uint(place, most, choose_uint(values, field));
@@ -211,7 +193,7 @@ void values_copy(const record_t *to, void *answer, const record_t *from, const v
         for (uint32_t n = 0; n < from->field_count; n++) {
             const field_t *a = &to->fields[i], *b = &from->fields[n];
             const char *place = (const char *)question + b->offset;
-            uint64_t most = most_of(a);
+            uint64_t most = codec_uint_max(a);
 
             if (b->type == FIELD_RECORD)
                 values_copy(to, answer, b->record, place);
