@@ -65,15 +65,3 @@ budget_capacity_t budget_capacity(const uint32_t counts[UNIT_COUNT], uint32_t to
         return (budget_capacity_t){pages / each, BUDGET_BY_PAGES};
     return (budget_capacity_t){counts[UNIT_SLOT], BUDGET_BY_SLOTS};
 }
-
-void budget_capacity_print(const uint32_t counts[UNIT_COUNT], uint32_t tokens, FILE *out)
-{
-    const budget_capacity_t capacity = budget_capacity(counts, tokens);
-
-    fprintf(out, "%u session%s at ", capacity.sessions, capacity.sessions == 1 ? "" : "s");
-    if (tokens >= 1024 && tokens % 1024 == 0)
-        fprintf(out, "%u K", tokens / 1024);
-    else
-        fprintf(out, "%u tokens", tokens);
-    fprintf(out, ", limited by %s\n", capacity.limit == BUDGET_BY_PAGES ? "pages" : "slots");
-}

@@ -38,7 +38,5 @@ typedef struct {
 
 /* The inverse: sessions of `tokens` positions each that run at once. */
 budget_capacity_t budget_capacity(const uint32_t counts[UNIT_COUNT], uint32_t tokens);
-/* "64 sessions at 32 K, limited by pages" */
-void budget_capacity_print(const uint32_t counts[UNIT_COUNT], uint32_t tokens, FILE *out);
 
 #endif

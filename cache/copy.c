@@ -369,17 +369,3 @@ uint64_t copy_bytes(const copy_list_t *list)
         bytes += list->items[i].count * list->items[i].bytes;
     return bytes;
 }
-
-void copy_print(const copy_list_t *list, FILE *out)
-{
-    fprintf(out, "%s: %u items, %llu bytes\n", list->op, list->count,
-            (unsigned long long)copy_bytes(list));
-    for (uint32_t i = 0; i < list->count; i++) {
-        const copy_item_t *item = &list->items[i];
-
-        fprintf(out, "  %-16s unit %u: %llu -> %llu, %u x %llu bytes, strides %llu, %llu\n",
-                pool_kind_name(item->pool), item->number, (unsigned long long)item->source,
-                (unsigned long long)item->target, item->count, (unsigned long long)item->bytes,
-                (unsigned long long)item->source_stride, (unsigned long long)item->target_stride);
-    }
-}

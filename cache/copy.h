@@ -87,6 +87,5 @@ MUST_USE status_t copy_plan_border_take(copy_list_t *list, const geometry_t *g,
 MUST_USE status_t copy_execute(const copy_list_t *list, const void *source, uint64_t source_bytes,
                                void *target, uint64_t target_bytes);
 uint64_t copy_bytes(const copy_list_t *list);
-void copy_print(const copy_list_t *list, FILE *out);
 
 #endif

@@ -64,17 +64,6 @@ const char *geometry_form_name(geometry_form_t form)
     return (unsigned)form < FORM_COUNT ? form_names[form] : "?";
 }
 
-bool geometry_form_parse(const char *text, geometry_form_t *form)
-{
-    for (int i = 0; i < FORM_COUNT; i++) {
-        if (strcmp(text, form_names[i]) == 0) {
-            *form = (geometry_form_t)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 void geometry_config_init(geometry_config_t *config)
 {
     *config = (geometry_config_t){
@@ -276,11 +265,6 @@ uint32_t geometry_index(const geometry_t *g, pool_kind_t pool, uint32_t layer)
 uint32_t geometry_ring_rows(const geometry_t *g)
 {
     return g->pools[POOL_SLOT_WINDOW].rows;
-}
-
-uint64_t geometry_page_bytes(const geometry_t *g)
-{
-    return g->unit_bytes[UNIT_HISTORY];
 }
 
 size_t geometry_text(const geometry_t *g, char text[GEOMETRY_TEXT_MAX])

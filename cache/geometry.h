@@ -149,16 +149,12 @@ MUST_USE status_t geometry_init(geometry_t *g, const geometry_config_t *config);
 const char *unit_kind_name(unit_kind_t unit);
 const char *pool_kind_name(pool_kind_t pool);
 const char *geometry_form_name(geometry_form_t form);
-/* False if `text` names no form. */
-bool geometry_form_parse(const char *text, geometry_form_t *form);
 
 /* The index of a layer in a pool; asserts that the pool covers it. */
 uint32_t geometry_index(const geometry_t *g, pool_kind_t pool, uint32_t layer);
 bool geometry_covers(const geometry_t *g, pool_kind_t pool, uint32_t layer);
 /* Ring rows of a slot's window: token t lies in row t mod this. */
 uint32_t geometry_ring_rows(const geometry_t *g);
-/* Bytes of one history page over all its pools. */
-uint64_t geometry_page_bytes(const geometry_t *g);
 
 /* The canonical text that the digest covers: one line per pool. Returns its length. */
 size_t geometry_text(const geometry_t *g, char text[GEOMETRY_TEXT_MAX]);

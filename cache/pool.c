@@ -137,11 +137,6 @@ void pool_release(pool_t *pool, unit_t unit, uint32_t owner)
     become(pool, unit, disown(pool, unit, owner), POOL_FREE);
 }
 
-void pool_quarantine(pool_t *pool, unit_t unit, uint32_t owner)
-{
-    become(pool, unit, disown(pool, unit, owner), POOL_QUARANTINED);
-}
-
 void pool_cache(pool_t *pool, unit_t unit, uint32_t owner)
 {
     pool_item_t *item = disown(pool, unit, owner);

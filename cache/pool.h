@@ -82,8 +82,6 @@ uint32_t pool_unshare(pool_t *pool, unit_t unit);
 /* A cached unit without references becomes free. */
 void pool_evict(pool_t *pool, unit_t unit);
 
-/* A leased unit with damaged bytes: out of use until the next quarantine_release. */
-void pool_quarantine(pool_t *pool, unit_t unit, uint32_t owner);
 /* A new epoch: everything is in quarantine, whoever held it. The epoch must have grown. */
 void pool_quarantine_all(pool_t *pool, uint32_t epoch);
 /* After QUIESCED of all ranks: what is in quarantine, but for the test page, is free. Returns how

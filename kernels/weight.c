@@ -261,10 +261,3 @@ void weight_mxfp4_to_fp8(const weight_t *weight, uint8_t *codes, uint8_t *scales
             *exact = *exact && format_e4m3_decode(codes[(size_t)r * weight->columns + c]) == moved;
         }
 }
-
-void weight_print(const weight_t *weight, FILE *out)
-{
-    fprintf(out, "%s [%u, %u]", weight_form_name(weight->form), weight->rows, weight->columns);
-    if (weight->row_phase || weight->column_phase)
-        fprintf(out, " from (%u, %u) of a block", weight->row_phase, weight->column_phase);
-}

@@ -81,6 +81,4 @@ int64_t weight_integer(const weight_t *weight, uint32_t row, uint32_t column);
  * scale leaves the format; the outputs are then of no use. */
 void weight_mxfp4_to_fp8(const weight_t *weight, uint8_t *codes, uint8_t *scales, bool *exact);
 
-void weight_print(const weight_t *weight, FILE *out);
-
 #endif

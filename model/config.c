@@ -626,20 +626,3 @@ status_t model_generation_load(const char *folder, model_generation_t *generatio
     free(text);
     return status;
 }
-
-void model_config_print(const model_config_t *config, FILE *out)
-{
-    fprintf(out, "layers=%u mtp=%u hidden=%u vocabulary=%u heads=%u x %u (%u rotated) window=%u\n",
-            config->layer_count, config->mtp_count, config->hidden, config->vocabulary,
-            config->heads, config->head_dim, config->rope_dim, config->window);
-    fprintf(out, "query_rank=%u output=%u groups x %u index=%u heads x %u, top %u\n",
-            config->query_rank, config->output_groups, config->output_rank, config->index_heads,
-            config->index_dim, config->index_topk);
-    fprintf(out, "experts=%u, %u per token, width %u, scale %g, limit %g streams=%u positions=%u\n",
-            config->experts, config->experts_per_token, config->expert_width, config->routed_scale,
-            config->swiglu_limit, config->streams, config->positions_max);
-    fprintf(out, "ratios");
-    for (uint32_t i = 0; i < config->layer_count; i++)
-        fprintf(out, " %u%s", config->layers[i].ratio, config->layers[i].hash ? "h" : "");
-    fprintf(out, "\n");
-}

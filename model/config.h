@@ -104,8 +104,6 @@ MUST_USE status_t model_generation_load(const char *folder, model_generation_t *
 MUST_USE status_t model_generation_parse(const char *text, size_t size, const char *name,
                                          model_generation_t *generation);
 
-void model_config_print(const model_config_t *config, FILE *out);
-
 /* Channels of a compressor's projections: twice the width with overlap (ratio 4). */
 static inline uint32_t model_compressor_channels(uint32_t ratio, uint32_t width)
 {

@@ -99,9 +99,6 @@ MUST_USE status_t weights_open(weights_t *weights, const char *folder,
                                const model_config_t *config);
 void weights_close(weights_t *weights);
 
-/* Cheap identity: names, dtypes, shapes and places of all tensors, and all sizes. Not the values.
- */
-weights_digest_t weights_identity(const weights_t *weights);
 /* Names, dtypes, shapes and bytes of all tensors; independent of shards, order and alignment. Reads
  * the whole checkpoint, with up to `threads` threads. */
 MUST_USE status_t weights_digest(const weights_t *weights, uint32_t threads,

@@ -21,27 +21,6 @@ static void update_about(XXH3_state_t *state, const tensor_view_t *tensor)
     XXH3_128bits_update(state, tensor->shape, tensor->rank * sizeof(tensor->shape[0]));
 }
 
-weights_digest_t weights_identity(const weights_t *weights)
-{
-    const safetensors_t *file = &weights->file;
-    XXH3_state_t state;
-    XXH128_hash_t hash;
-
-    XXH3_128bits_reset(&state);
-    for (uint32_t i = 0; i < file->tensor_count; i++) {
-        const tensor_view_t *tensor = &file->tensors[i];
-        uint64_t at = (uint64_t)(tensor->data - file->files[tensor->file].bytes);
-
-        update_about(&state, tensor);
-        XXH3_128bits_update(&state, &tensor->file, sizeof(tensor->file));
-        XXH3_128bits_update(&state, &at, sizeof(at));
-    }
-    for (uint32_t i = 0; i < file->file_count; i++)
-        XXH3_128bits_update(&state, &file->files[i].size, sizeof(file->files[i].size));
-    hash = XXH3_128bits_digest(&state);
-    return (weights_digest_t){hash.low64, hash.high64};
-}
-
 /* Threads take tensors by number; each tensor has its own digest, and those are digested in order
  * of names. */
 typedef struct {

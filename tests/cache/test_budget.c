@@ -113,17 +113,19 @@ static void test_model_without_compressed_layers_needs_no_history_bytes(void **s
 static void test_capacity_names_its_limit(void **state)
 {
     const uint32_t counts[UNIT_COUNT] = {64 * 128 + 1, 0, 80};
-    char text[128] = "";
-    FILE *out = fmemopen(text, sizeof(text), "w");
+    const struct {
+        uint32_t tokens, sessions;
+        budget_limit_t limit;
+    } rows[] = {
+        {32768, 64, BUDGET_BY_PAGES}, {1000, 80, BUDGET_BY_SLOTS}, {1 << 20, 2, BUDGET_BY_PAGES}};
 
     (void)state;
-    budget_capacity_print(counts, 32768, out);
-    budget_capacity_print(counts, 1000, out);
-    budget_capacity_print(counts, 1 << 20, out);
-    fclose(out);
-    assert_string_equal(text, "64 sessions at 32 K, limited by pages\n"
-                              "80 sessions at 1000 tokens, limited by slots\n"
-                              "2 sessions at 1024 K, limited by pages\n");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const budget_capacity_t capacity = budget_capacity(counts, rows[i].tokens);
+
+        assert_int_equal(capacity.sessions, rows[i].sessions);
+        assert_int_equal(capacity.limit, rows[i].limit);
+    }
 }
 
 int main(void)

@@ -141,23 +141,6 @@ static void test_wrong_calls_are_caught(void **state)
     free(pool);
 }
 
-static void test_damaged_unit_is_out_of_use_until_the_next_release(void **state)
-{
-    pool_t *pool = pool_fresh();
-    border_t border, other;
-
-    (void)state;
-    assert_int_equal(pool_lease_border(pool, 1, &border), STATUS_OK);
-    pool_quarantine(pool, unit_border(border), 1);
-    pool_check_all(pool);
-    assert_int_equal(pool_lease_border(pool, 1, &other), STATUS_OK);
-    assert_int_equal(pool_lease_border(pool, 1, &other), STATUS_BUSY);
-    assert_int_equal(pool_quarantine_release(pool), 1);
-    assert_int_equal(pool_lease_border(pool, 1, &other), STATUS_OK);
-    assert_int_equal(other.value, border.value);
-    free(pool);
-}
-
 static void test_new_epoch_takes_everything_from_everybody(void **state)
 {
     pool_t *pool = pool_fresh();
@@ -294,7 +277,6 @@ int main(void)
         cmocka_unit_test(test_each_lease_is_a_new_generation_over_epochs),
         cmocka_unit_test(test_cached_unit_has_references_and_no_owner),
         cmocka_unit_test(test_wrong_calls_are_caught),
-        cmocka_unit_test(test_damaged_unit_is_out_of_use_until_the_next_release),
         cmocka_unit_test(test_new_epoch_takes_everything_from_everybody),
         cmocka_unit_test(test_checks_see_planted_damage),
         cmocka_unit_test(test_print_names_states),
