@@ -34,10 +34,9 @@ LINE = re.compile(r" *(\d+\.\d+) (\S+) > (\S+) (\w+)\{(.*)")
 
 
 class Request:
-    def __init__(self, url, prompt, tokens):
-        host, port = url.removeprefix("http://").split(":")
+    def __init__(self, address, prompt, tokens):
         self.start = time.perf_counter()
-        self.connection = http.client.HTTPConnection(host, int(port), timeout=300)
+        self.connection = http.client.HTTPConnection(*address, timeout=300)
         self.connection.request("POST", "/v1/completions", json.dumps(
             {"model": "tiny", "prompt": prompt, "max_tokens": tokens, "ignore_eos": True,
              "stream": True}))
@@ -146,7 +145,7 @@ def rows_of(tap, name, leader):
 
 
 def measure_decode(deployment, count, draw):
-    streams = [Request(deployment.url, prompt(draw, 64), 15000) for _ in range(STREAMS)]
+    streams = [Request(deployment.address, prompt(draw, 64), 15000) for _ in range(STREAMS)]
     for stream in streams:
         stream.first_token()
     with Tap(deployment) as tap:
@@ -154,7 +153,7 @@ def measure_decode(deployment, count, draw):
             time.sleep(draw.random() * 0.05)
             place = draw.randrange(STREAMS)
             streams[place].leave()
-            streams[place] = Request(deployment.url, prompt(draw, 64), 15000)
+            streams[place] = Request(deployment.address, prompt(draw, 64), 15000)
             streams[place].first_token()
     for stream in streams:
         stream.leave()
@@ -165,8 +164,8 @@ def measure_decode(deployment, count, draw):
 def measure_prefill(deployment, count, draw):
     with Tap(deployment) as tap:
         for _ in range(count):
-            one = Request(deployment.url, prompt(draw, 6000), 1)
-            other = Request(deployment.url, prompt(draw, 6000), 1)
+            one = Request(deployment.address, prompt(draw, 6000), 1)
+            other = Request(deployment.address, prompt(draw, 6000), 1)
             await_true(lambda: attempts(deployment, "prefill/0") == 2, "they are not read")
             time.sleep(draw.random() * 0.3)
             one.leave()
@@ -179,19 +178,19 @@ def measure_prefill(deployment, count, draw):
 def measure_behind(deployment, rounds, draw):
     alone, behind = [], []
     for _ in range(rounds):
-        request = Request(deployment.url, prompt(draw, SHORT_TOKENS), 1)
+        request = Request(deployment.address, prompt(draw, SHORT_TOKENS), 1)
         alone.append(request.first_token() * 1e3)
         request.leave()
     await_idle(deployment)
     with Tap(deployment) as tap:
         for _ in range(rounds):
-            crowd = [Request(deployment.url, prompt(draw, LONG_TOKENS), 1)
+            crowd = [Request(deployment.address, prompt(draw, LONG_TOKENS), 1)
                      for _ in range(LONG_PROMPTS)]
             await_true(lambda: attempts(deployment, "prefill/0") == LONG_PROMPTS, "they wait")
             time.sleep(draw.random() * 0.5)
             for request in crowd:
                 request.leave()
-            request = Request(deployment.url, prompt(draw, SHORT_TOKENS), 1)
+            request = Request(deployment.address, prompt(draw, SHORT_TOKENS), 1)
             behind.append(request.first_token() * 1e3)
             request.leave()
             await_idle(deployment)

@@ -28,11 +28,10 @@ import socket
 import statistics
 import sys
 import time
-from urllib.parse import urlsplit
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
-from deployment import Deployment, shared_memory  # noqa: E402
+from deployment import Deployment, post_bytes, shared_memory  # noqa: E402
 
 PROMPTS, PROMPT_TOKENS = 16, 40
 ANSWER_TOKENS = 150  # so that faults come in the middle of one
@@ -46,16 +45,16 @@ ERROR = re.compile(rb'"error": ?\{.*')
 FINISH = re.compile(rb'"finish_reason": ?"(\w+)"')
 
 
-def body_of(number):
+def request_of(number):
     chance = random.Random(number)
     prompt = [chance.randrange(5, 400) for _ in range(PROMPT_TOKENS)]
-    return json.dumps({"model": "tiny", "prompt": prompt, "max_tokens": ANSWER_TOKENS,
-                       "ignore_eos": True, "temperature": 0, "stream": True}).encode()
+    return post_bytes("/v1/completions", {
+        "model": "tiny", "prompt": prompt, "max_tokens": ANSWER_TOKENS, "ignore_eos": True,
+        "temperature": 0, "stream": True})
 
 
 class Session:
-    """Asks one thing after the other, each on a connection of its own. HTTP/1.0, so that heads of
-    chunks do not stand in answers."""
+    """Asks one thing after the other, each on a connection of its own."""
 
     def __init__(self, crowd, number):
         self.crowd, self.number = crowd, number
@@ -71,10 +70,7 @@ class Session:
         self.socket.settimeout(PATIENCE_S)
         try:
             self.socket.connect(self.crowd.address)
-            body = body_of(self.number)
-            self.socket.sendall(b"POST /v1/completions HTTP/1.0\r\nHost: x\r\n"
-                                b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-                                % len(body) + body)
+            self.socket.sendall(request_of(self.number))
         except OSError as error:
             self.end(f"cannot ask: {error}")
             return
@@ -127,9 +123,8 @@ class Session:
 class Crowd:
     """All sessions, in one thread."""
 
-    def __init__(self, url):
-        split = urlsplit(url)
-        self.address = (split.hostname, split.port)
+    def __init__(self, address):
+        self.address = address
         self.selector = selectors.DefaultSelector()
         self.right, self.lost, self.wrong, self.silences, self.again = {}, [], [], [], []
         self.answered, self.stopping = 0, True
@@ -346,7 +341,7 @@ def main():
     chance = random.Random(1)
     with Deployment(os.path.join(ROOT, "topology/examples/8-devices.yaml")) as deployment:
         names = [row["name"] for row in deployment.ps() if row["name"] != "supervisor/0"]
-        crowd = Crowd(deployment.url)
+        crowd = Crowd(deployment.address)
         before = remains(deployment)
         faults = Faults(deployment, crowd, names)
         crowd.start(a.sessions)

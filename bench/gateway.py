@@ -14,7 +14,6 @@ import socket
 import statistics
 import sys
 import time
-from urllib.parse import urlsplit
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
@@ -160,8 +159,7 @@ def main():
     a = parser.parse_args()
     os.environ["LOCKSTEP_DEVICE"] = "symbolic"
     with Deployment(os.path.join(ROOT, "bench", "gateway.yaml")) as deployment:
-        url = urlsplit(deployment.url)
-        address = (url.hostname, url.port)
+        address = deployment.address
         run(address, 1, 0)
         alone = measure_alone(address, 21)
         loads = [measure_load(deployment, address, at_once, a.seconds) for at_once in AT_ONCE]

@@ -14,6 +14,7 @@ import tempfile
 import time
 import urllib.request
 import uuid
+from urllib.parse import urlsplit
 
 BUILD = os.environ.get("LOCKSTEP_BUILD", "build/release")
 LOCKSTEP = os.path.join(BUILD, "lockstep")
@@ -31,10 +32,38 @@ def await_true(condition, what):
         assert time.monotonic() < end, what() if callable(what) else what
 
 
+def post_bytes(path, body):
+    """A whole request in HTTP/1.0, so that heads of chunks do not stand in its answer: for clients
+    that read their sockets themselves."""
+    data = json.dumps(body).encode()
+    return (b"POST %b HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (path.encode(), len(data), data))
+
+
+def stream_events(answer):
+    """What a stream says, as it comes: the JSON of each event, and None for its [DONE]."""
+    for line in answer:
+        if line.startswith(b"data: "):
+            yield None if line.startswith(b"data: [DONE]") else json.loads(line[6:])
+
+
+def memory_kib(pid, name="VmRSS"):
+    """A figure of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(name + ":"))
+
+
 class Deployment:
-    """Use in a `with`: entering starts it, leaving stops it and checks that nothing is left."""
+    """Use in a `with`: entering starts it, leaving stops it and checks that nothing is left.
+    `topology` is the path of a file, or what would stand in one."""
 
     def __init__(self, topology, *options, name=None):
+        self.written = None
+        if "\n" in topology:
+            self.written = tempfile.NamedTemporaryFile("w", suffix=".yaml")
+            self.written.write(topology)
+            self.written.flush()
+            topology = self.written.name
         self.topology = topology
         self.options = options
         self.name = name or f"e2e-{uuid.uuid4().hex[:8]}"
@@ -75,6 +104,28 @@ class Deployment:
     def down(self):
         return self.command("down", self.name)
 
+    @property
+    def address(self):
+        """Host and port of its gateway, for sockets and connections."""
+        url = urlsplit(self.url)
+        return url.hostname, url.port
+
+    def run_path(self, *names):
+        """A file or folder in its directory of the run."""
+        return os.path.join(self.folder, "lockstep", self.name, *names)
+
+    def admin_url(self):
+        """Where its gateway listens for operators."""
+        with open(self.run_path("gateway-0"), encoding="ascii") as file:
+            return "http://127.0.0.1:" + file.read().split()[1]
+
+    def metrics(self):
+        """What the gateway counts, by name with labels."""
+        with urllib.request.urlopen(self.url + "/metrics", timeout=WAIT_SECONDS) as answer:
+            lines = answer.read().decode().splitlines()
+        return {name: float(value) for name, value in
+                (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
     def ps(self):
         """The rows of `ps --json`: name, pid, state and more of each actor."""
         rows = json.loads(self.command("ps", self.name, "--json").stdout)
@@ -88,8 +139,7 @@ class Deployment:
 
     def log(self):
         """The lines of all its processes."""
-        path = os.path.join(self.folder, "lockstep", self.name, "log")
-        with open(path, encoding="utf-8") as file:
+        with open(self.run_path("log"), encoding="utf-8") as file:
             return file.read()
 
     def await_new_life(self, actor, pid):
@@ -162,6 +212,8 @@ class Deployment:
         for name in self.new_shared_memory():
             os.unlink(os.path.join("/dev/shm", name))
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.written:
+            self.written.close()
 
 
 def shared_memory():

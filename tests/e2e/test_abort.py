@@ -7,11 +7,10 @@ import os
 import random
 import signal
 import socket
-import tempfile
 import threading
 import unittest
 
-from deployment import Deployment, await_true
+from deployment import Deployment, await_true, post_bytes, stream_events
 
 SLOTS = 2
 TOPOLOGY = f"""lockstep: 1
@@ -32,36 +31,24 @@ LONG_PROMPT = "red green blue " * 2000
 ABORTS = 100
 
 
-def open_deployment(folder, timeout):
-    path = os.path.join(folder, "abort.yaml")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(TOPOLOGY.replace("TIMEOUT", timeout))
-    return Deployment(path)
+def open_deployment(timeout):
+    return Deployment(TOPOLOGY.replace("TIMEOUT", timeout))
 
 
 def setUpModule():
     global deployment
-    folder = tempfile.TemporaryDirectory()
-    unittest.addModuleCleanup(folder.cleanup)
-    deployment = open_deployment(folder.name, "none")
-    deployment.__enter__()
-    unittest.addModuleCleanup(deployment.__exit__, None, None, None)
-
-
-def address(url):
-    host, port = url.removeprefix("http://").split(":")
-    return host, int(port)
+    deployment = unittest.enterModuleContext(open_deployment("none"))
 
 
 def body(content="What is 4 times 2?", **options):
-    return json.dumps({"model": "tiny", "messages": [{"role": "user", "content": content}],
-                       **options})
+    return {"model": "tiny", "messages": [{"role": "user", "content": content}], **options}
 
 
-def begin(content="What is 4 times 2?", headers={}, url=None, **options):
+def begin(content="What is 4 times 2?", headers={}, where=None, **options):
     """A connection on which a request was sent and nothing was read."""
-    connection = http.client.HTTPConnection(*address(url or deployment.url), timeout=60)
-    connection.request("POST", "/v1/chat/completions", body(content, **options), headers)
+    connection = http.client.HTTPConnection(*(where or deployment).address, timeout=60)
+    connection.request("POST", "/v1/chat/completions", json.dumps(body(content, **options)),
+                       headers)
     return connection
 
 
@@ -74,17 +61,8 @@ def say(*arguments, **options):
     return said
 
 
-def metrics():
-    connection = http.client.HTTPConnection(*address(deployment.url), timeout=60)
-    connection.request("GET", "/metrics")
-    lines = connection.getresponse().read().decode().splitlines()
-    connection.close()
-    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines
-            if not line.startswith("#")}
-
-
 def ended(reason):
-    return metrics()[f'lockstep_requests_total{{end="{reason}"}}']
+    return deployment.metrics()[f'lockstep_requests_total{{end="{reason}"}}']
 
 
 def attempts(prefix):
@@ -98,7 +76,7 @@ class Case(unittest.TestCase):
 
     def tearDown(self):
         """Nothing is held anywhere, and the next one is served."""
-        await_true(lambda: metrics()["lockstep_requests_open"] == 0 and attempts("") == 0,
+        await_true(lambda: deployment.metrics()["lockstep_requests_open"] + attempts("") == 0,
                    lambda: f"left: {[row for row in deployment.ps() if row['attempts']]}")
         status, answer = say()
         self.assertEqual((status, answer["choices"][0]["message"]["content"]), (200, ANSWER))
@@ -151,14 +129,13 @@ class ClientGone(Case):
 
     def test_while_nobody_reads(self):
         """Its connection is suspended, and libmicrohttpd does not look at it."""
-        produced = metrics()["lockstep_completion_tokens_total"]
+        produced = deployment.metrics()["lockstep_completion_tokens_total"]
         with socket.socket() as reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.connect(address(deployment.url))
-            request = body(stream=True, **LONG, **VERBOSE).encode()
-            reader.sendall(b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n"
-                           % len(request) + request)
-            await_true(lambda: metrics()["lockstep_completion_tokens_total"] >=
+            reader.connect(deployment.address)
+            reader.sendall(post_bytes("/v1/chat/completions",
+                                      body(stream=True, **LONG, **VERBOSE)))
+            await_true(lambda: deployment.metrics()["lockstep_completion_tokens_total"] >=
                        produced + UNREAD_TOKENS, "nothing is said")
             self.assertEqual(attempts("decode/"), 1)
         self.expect("aborted", 1)
@@ -241,9 +218,9 @@ class Deadline(Case):
         connection = begin(stream=True, timeout_ms=2000, **LONG)
         answer = connection.getresponse()
         self.assertEqual(answer.status, 200)
-        last = [line for line in answer if line.startswith(b"data: ")][-1]
+        *_, last = stream_events(answer)
         connection.close()
-        self.assertEqual(json.loads(last[6:])["error"]["code"], "request_timeout")
+        self.assertEqual(last["error"]["code"], "request_timeout")
         self.expect("deadline", 1)
 
     def test_in_the_queue(self):
@@ -254,9 +231,9 @@ class Deadline(Case):
             connection.close()
 
     def test_of_the_topology(self):
-        with tempfile.TemporaryDirectory() as folder, open_deployment(folder, "500ms") as strict:
-            self.refused(say(url=strict.url, **LONG))
-            self.refused(say(url=strict.url, timeout_ms=60000, **LONG))
+        with open_deployment("500ms") as strict:
+            self.refused(say(where=strict, **LONG))
+            self.refused(say(where=strict, timeout_ms=60000, **LONG))
 
 
 if __name__ == "__main__":

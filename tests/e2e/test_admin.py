@@ -8,7 +8,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from deployment import Deployment, await_true
+from deployment import Deployment, await_true, stream_events
 
 TOPOLOGY = "topology/examples/default.yaml"
 EXIT_FAILED, EXIT_USAGE, EXIT_NOT_RUNNING = 1, 2, 5
@@ -18,14 +18,8 @@ LONG = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "ig
 
 def setUpModule():
     global deployment, admin
-    deployment = Deployment(TOPOLOGY)
-    deployment.__enter__()
-    unittest.addModuleCleanup(deployment.__exit__, None, None, None)
-    with open(os.path.join(deployment.folder, "lockstep", deployment.name, "gateway-0"),
-              encoding="ascii") as file:
-        client_port, admin_port = file.read().split()
-    assert deployment.url.endswith(":" + client_port)
-    admin = f"http://127.0.0.1:{admin_port}"
+    deployment = unittest.enterModuleContext(Deployment(TOPOLOGY))
+    admin = deployment.admin_url()
 
 
 def post(url, body):
@@ -52,13 +46,6 @@ def one_request():
     return await_true(requests, "no request came")[0]
 
 
-def events(answer):
-    """The data of each event, as it comes."""
-    for line in answer:
-        if line.startswith(b"data: "):
-            yield line[6:].decode().strip()
-
-
 class Abort(unittest.TestCase):
     def setUp(self):  # an answer that was read is not yet one that is forgotten
         await_true(lambda: not requests(), "a request is left")
@@ -71,12 +58,12 @@ class Abort(unittest.TestCase):
 
     def test_a_stream_ends_with_an_error_that_says_so(self):
         with ask(stream=True) as answer:
-            stream = events(answer)
-            first = json.loads(next(stream))
+            stream = stream_events(answer)
+            first = next(stream)
             run = deployment.command("abort", deployment.name, first["id"])
             self.assertEqual(run.stdout, first["id"] + " is ended\n")
             last = list(stream)[-1]
-        self.assertEqual(json.loads(last)["error"]["message"], "ended by the operator")
+        self.assertEqual(last["error"]["message"], "ended by the operator")
 
     def test_a_whole_answer_is_a_503_that_says_so(self):
         refusal = []
@@ -109,7 +96,7 @@ class Abort(unittest.TestCase):
 
     def test_what_is_not_there(self):
         with ask(stream=True) as answer:
-            request = json.loads(next(events(answer)))["id"]
+            request = next(stream_events(answer))["id"]
             run = deployment.command("abort", deployment.name, "chatcmpl-none", check=False)
             self.assertEqual(run.returncode, EXIT_FAILED)
             self.assertIn("open is " + request, run.stdout)  # what could have been meant
@@ -122,7 +109,7 @@ class Listener(unittest.TestCase):
     def test_it_lists_what_is_open(self):
         started = time.monotonic()
         with ask(stream=True) as answer:
-            first = json.loads(next(events(answer)))
+            first = next(stream_events(answer))
             [request] = requests()
             self.assertEqual(request["id"], first["id"])
             self.assertEqual(request["state"], "answering")

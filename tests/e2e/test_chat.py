@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 import threading
 import unittest
-import urllib.request
 
 from deployment import LOCKSTEP, Deployment, await_true
 
@@ -21,23 +20,12 @@ EXIT_FAILED, EXIT_USAGE, EXIT_BAD_FILE, EXIT_NOT_RUNNING = 1, 2, 3, 5
 
 def setUpModule():
     global deployment
-    deployment = Deployment(TOPOLOGY)
-    deployment.__enter__()
-
-
-def tearDownModule():
-    deployment.__exit__(None, None, None)
+    deployment = unittest.enterModuleContext(Deployment(TOPOLOGY))
 
 
 def chat(lines, *options, url=None):
     return subprocess.run([LOCKSTEP, "chat", "--url", url or deployment.url, *options], input=lines,
                           capture_output=True, text=True, check=False, timeout=60)
-
-
-def gauge(name):
-    with urllib.request.urlopen(deployment.url + "/metrics", timeout=60) as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
 class Piped(unittest.TestCase):
@@ -169,7 +157,8 @@ class Terminal(unittest.TestCase):
 
     def expect_open(self, count):
         """Looks until so many requests are open at the server."""
-        await_true(lambda: gauge("lockstep_requests_open") == count, f"not {count} requests open")
+        await_true(lambda: deployment.metrics()["lockstep_requests_open"] == count,
+                   f"not {count} requests open")
 
     def write(self, text):
         os.write(self.master, text)

@@ -5,10 +5,10 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 import unittest
+import urllib.request
 
-from deployment import Deployment, await_true
+from deployment import Deployment, await_true, post_bytes, stream_events
 
 STREAMS_MAX, SLOTS = 6, 2
 TOPOLOGY = f"""lockstep: 1
@@ -28,47 +28,22 @@ VERBOSE = {"max_tokens": UNREAD_TOKENS, "ignore_eos": True, "logprobs": True, "t
 
 
 def setUpModule():
-    global deployment, folder
-    folder = tempfile.TemporaryDirectory()
-    path = os.path.join(folder.name, "small.yaml")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(TOPOLOGY)
-    deployment = Deployment(path)
-    deployment.__enter__()
-
-
-def tearDownModule():
-    deployment.__exit__(None, None, None)
-    folder.cleanup()
-
-
-def address():
-    host, port = deployment.url.removeprefix("http://").split(":")
-    return host, int(port)
+    global deployment
+    deployment = unittest.enterModuleContext(Deployment(TOPOLOGY))
 
 
 def request(content="What is 4 times 2?", **options):
-    return json.dumps({"model": "tiny", "messages": [{"role": "user", "content": content}],
-                       **options}).encode()
+    return {"model": "tiny", "messages": [{"role": "user", "content": content}], **options}
 
 
 def open_request(**options):
-    connection = http.client.HTTPConnection(*address(), timeout=60)
-    connection.request("POST", "/v1/chat/completions", request(**options))
+    connection = http.client.HTTPConnection(*deployment.address, timeout=60)
+    connection.request("POST", "/v1/chat/completions", json.dumps(request(**options)))
     return connection
 
 
-def fetch(path):
-    connection = http.client.HTTPConnection(*address(), timeout=60)
-    connection.request("GET", path)
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return text
-
-
 def metric(name):
-    return next(int(line.split()[1]) for line in fetch("/metrics").splitlines()
-                if line.startswith(name + " "))
+    return deployment.metrics()[name]
 
 
 def await_metric(name, value):
@@ -126,18 +101,15 @@ class Crowd(unittest.TestCase):
         before = metric("lockstep_completion_tokens_total")
         with socket.socket() as reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            reader.connect(address())
-            body = request(stream=True, **VERBOSE)
-            reader.sendall(b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n"
-                           % len(body) + body)
+            reader.connect(deployment.address)
+            reader.sendall(post_bytes("/v1/chat/completions", request(stream=True, **VERBOSE)))
             await_metric("lockstep_completion_tokens_total", before + UNREAD_TOKENS)
             self.assertEqual(metric("lockstep_requests_open"), 1)  # its end waits for its reader
             self.assertEqual(ask(), ANSWER)
             reader.settimeout(60)
             with reader.makefile("rb") as file:
-                lines = [line for line in file if line.startswith(b"data: ")]
-        self.assertEqual(lines[-1], b"data: [DONE]\n")
-        chunks = [json.loads(line[6:]) for line in lines[:-1]]
+                *chunks, done = stream_events(file)
+        self.assertIsNone(done)
         tokens = [token for chunk in chunks for choice in chunk["choices"]
                   for token in (choice["logprobs"] or {"content": []})["content"]]
         self.assertEqual(chunks[-1]["choices"][0]["finish_reason"], "length")
@@ -146,9 +118,10 @@ class Crowd(unittest.TestCase):
     @unittest.skipUnless(shutil.which("promtool"), "promtool is not here (Debian: prometheus)")
     def test_prometheus_understands_the_metrics(self):
         self.assertEqual(ask(), ANSWER)
-        run = subprocess.run(["promtool", "check", "metrics"], input=fetch("/metrics"), text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        self.assertEqual((run.returncode, run.stdout), (0, ""))
+        with urllib.request.urlopen(deployment.url + "/metrics", timeout=60) as answer:
+            run = subprocess.run(["promtool", "check", "metrics"], input=answer.read(),
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual((run.returncode, run.stdout), (0, b""))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 import unittest
+from urllib.parse import urlsplit
 
-from deployment import LOCKSTEP, Deployment, await_true
+from deployment import LOCKSTEP, Deployment, await_true, stream_events
 
 TOPOLOGY = f"""lockstep: 1
 model: {os.path.abspath("model/tiny")}
@@ -28,8 +28,7 @@ class Stream:
     """One streamed answer, whose client reads when it likes."""
 
     def __init__(self, url, **options):
-        host, port = url.removeprefix("http://").split(":")
-        self.connection = http.client.HTTPConnection(host, int(port), timeout=120)
+        self.connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
         body = {"model": "tiny", "stream": True, "temperature": 0, "ignore_eos": True,
                 "max_tokens": LONG_TOKENS, "messages": [{"role": "user", "content": "Hello"}],
                 **options}
@@ -40,13 +39,10 @@ class Stream:
 
     def read(self, events=None):
         """So many events, or all; returns itself."""
-        for line in self.answer:
-            if not line.startswith(b"data: "):
-                continue
-            if line.startswith(b"data: [DONE]"):
+        for event in stream_events(self.answer):
+            if event is None:
                 self.done = True
                 continue
-            event = json.loads(line[6:])
             if "error" in event:
                 self.error = event["error"]
                 continue
@@ -69,26 +65,21 @@ class Stream:
         self.close()
 
 
-def deployment(folder, drain_timeout):
-    path = os.path.join(folder, "drain.yaml")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(TOPOLOGY.replace("DRAIN", drain_timeout))
-    return Deployment(path)
+def deployment(drain_timeout):
+    return Deployment(TOPOLOGY.replace("DRAIN", drain_timeout))
 
 
 @functools.cache
 def alone():
     """What a stream says that nobody disturbs: the same bits in every deployment of this model."""
-    with tempfile.TemporaryDirectory() as folder, deployment(folder, "1s") as running, \
-            Stream(running.url) as stream:
+    with deployment("1s") as running, Stream(running.url) as stream:
         stream.read()
         return stream.text, stream.finish, stream.error, stream.done
 
 
 def post(url, path="/v1/chat/completions", **body):
     """Status, headers and JSON of an answer, whatever the status."""
-    host, port = url.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=120)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
     connection.request("POST", path, json.dumps(body))
     answer = connection.getresponse()
     result = answer.status, answer.headers, json.load(answer)
@@ -104,11 +95,6 @@ def ask(url):
 
 
 class Case(unittest.TestCase):
-    def deployment(self, drain_timeout):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        return deployment(folder.name, drain_timeout)
-
     def expect_whole(self, stream):
         stream.read()
         self.assertEqual((stream.text, stream.finish, stream.error, stream.done), alone())
@@ -126,7 +112,7 @@ class Groups(Case):
         return rows[0]
 
     def test_a_stream_outlives_its_group_with_the_same_bits(self):
-        with self.deployment("100ms") as running:
+        with deployment("100ms") as running:
             with Stream(running.url) as stream:
                 stream.read(20)
                 group = self.serving(running)
@@ -151,7 +137,7 @@ class Groups(Case):
                    lambda: f"left: {[row for row in running.ps() if row['attempts']]}")
 
     def test_the_last_of_its_kind_leaves_only_by_force_and_comes_back(self):
-        with self.deployment("10s") as running:
+        with deployment("10s") as running:
             running.command("drain", "decode/0")
             run = running.command("drain", "decode/1", check=False)
             self.assertEqual(run.returncode, EXIT_FAILED)
@@ -170,7 +156,7 @@ class Groups(Case):
             self.assertEqual(said, [ANSWER])
 
     def test_what_is_no_group_is_refused(self):
-        with self.deployment("1s") as running:
+        with deployment("1s") as running:
             for arguments, code in ((["drain"], EXIT_USAGE), (["drain", "--force"], EXIT_USAGE),
                                     (["undrain", "--force", "decode/0"], EXIT_USAGE),
                                     (["drain", "nobody", "decode/0"], EXIT_NOT_RUNNING),
@@ -180,9 +166,7 @@ class Groups(Case):
                 run = running.command(*arguments, check=False)
                 self.assertEqual(run.returncode, code, f"{arguments}\n{run.stdout}")
                 self.assertTrue(run.stdout)
-            with open(os.path.join(running.folder, "lockstep", running.name, "gateway-0"),
-                      encoding="ascii") as file:
-                admin = "http://127.0.0.1:" + file.read().split()[1]
+            admin = running.admin_url()
             for body, status in (({"instance": "decode/0"}, 200), ({"instance": "decode/1"}, 409),
                                  ({"instance": "decode/7"}, 404), ({"instance": 7}, 400),
                                  ({}, 400), ({"instance": "gateway/0", "force": True}, 409)):
@@ -206,7 +190,7 @@ class Down(Case):
         return await_true(sent_away, "everybody is let in")
 
     def test_it_lets_streams_end_and_nobody_in(self):
-        with self.deployment("60s") as running:
+        with deployment("60s") as running:
             with Stream(running.url) as stream:
                 stream.read(20)
                 down = self.in_background(running, "down", running.name)
@@ -220,7 +204,7 @@ class Down(Case):
             running.up()
 
     def test_who_has_no_end_in_time_is_told_so(self):
-        with self.deployment("100ms") as running:
+        with deployment("100ms") as running:
             with Stream(running.url, max_tokens=8000) as stream:
                 stream.read(20)
                 down = self.in_background(running, "down", running.name)
@@ -231,7 +215,7 @@ class Down(Case):
 
     def test_down_now_waits_for_nobody(self):
         """P20 of docs/bugs.md."""
-        with self.deployment("1h") as running:
+        with deployment("1h") as running:
             with Stream(running.url, max_tokens=8000) as stream:
                 stream.read(20)
                 running.command("down", running.name, "--now")
@@ -243,7 +227,7 @@ class Down(Case):
             running.up()
 
     def test_a_second_interrupt_ends_the_wait(self):
-        running = self.deployment("1h")
+        running = deployment("1h")
         up = subprocess.Popen([LOCKSTEP, "up", running.topology, "--name", running.name,
                                "--port", "0"], env=running.environment(), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

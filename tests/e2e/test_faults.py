@@ -8,7 +8,7 @@ import threading
 import unittest
 import urllib.request
 
-from deployment import Deployment, await_true
+from deployment import Deployment, await_true, stream_events
 
 TOPOLOGY = "topology/examples/default.yaml"
 CLIENTS = 4
@@ -25,10 +25,7 @@ def ask(url, question, on_token=None):
                                      {"Content-Type": "application/json"})
     text, finish = "", None
     with urllib.request.urlopen(request, timeout=120) as answer:
-        for line in answer:
-            if not line.startswith(b"data: {"):
-                continue
-            event = json.loads(line[6:])
+        for event in filter(None, stream_events(answer)):
             if "error" in event:
                 raise http.client.HTTPException(event["error"]["message"])
             choice = event["choices"][0]

@@ -11,7 +11,7 @@ import unittest
 import msgpack
 import zmq
 
-from deployment import Deployment, await_true
+from deployment import Deployment, await_true, memory_kib
 from test_faults import QUESTIONS, Load, ask
 from wire_peer import ACK, DATA, HELLO, PROTOCOL, REFUSE, WATCH, Peer
 
@@ -26,8 +26,7 @@ LARGE = b"\xc0" * (1 << 20)
 
 
 def rss_mib(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) / 1024
+    return memory_kib(pid) / 1024
 
 
 class Liar:

@@ -40,14 +40,6 @@ def ask(url, question="What is 4 times 2?"):
     return await_true(answer, "no answer")
 
 
-def is_alive(url):
-    try:
-        with urllib.request.urlopen(url + "/health", timeout=60) as answer:
-            return answer.status == 200
-    except urllib.error.URLError:  # a process runs before it listens
-        return False
-
-
 def lockstep(*arguments):
     return subprocess.run([LOCKSTEP, *arguments], capture_output=True, text=True, check=False,
                           timeout=60)
@@ -148,41 +140,28 @@ class Lifecycle(unittest.TestCase):
                 looks.wait()
 
     def test_what_cannot_start_says_why(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "bad.yaml")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write("lockstep: 1\nmodel: nowhere\nprefil: [{tp: 1}]\ndecode: [{tp: 1}]\n")
-            run = lockstep("up", path)
-            self.assertEqual(run.returncode, EXIT_BAD_FILE)
-            self.assertIn("bad.yaml:3:1", run.stdout + run.stderr)
-            self.assertIn("prefill", run.stdout + run.stderr)
-
-    def test_a_missing_model_says_which(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "lost.yaml")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write("lockstep: 1\nmodel: no/such/model\n"
-                           "prefill: [{tp: 1}]\ndecode: [{tp: 1}]\n")
-            run = lockstep("up", path)
-            self.assertEqual(run.returncode, EXIT_BAD_FILE)
-            self.assertIn("no/such/model", run.stdout + run.stderr)
+        for keys, words in (("model: nowhere\nprefil: [{tp: 1}]", (".yaml:3:1", "prefill")),
+                            ("model: no/such/model\nprefill: [{tp: 1}]", ("no/such/model",))):
+            with self.subTest(keys=keys), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                file.write(f"lockstep: 1\n{keys}\ndecode: [{{tp: 1}}]\n")
+                file.flush()
+                run = lockstep("up", file.name)
+                self.assertEqual(run.returncode, EXIT_BAD_FILE)
+                for word in words:
+                    self.assertIn(word, run.stdout + run.stderr)
 
     def test_another_address_is_where_commands_look(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "address.yaml")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(f"lockstep: 1\nmodel: {os.path.abspath('model/tiny')}\n"
-                           "gateway: [{listen: 127.0.0.2, admin_listen: 127.0.0.3}]\n"
-                           "prefill: [{pages: 16}]\ndecode: [{pages: 16, slots: 4}]\n"
-                           "limits: {context_tokens: 2048}\n")
-            with Deployment(path) as deployment:
-                self.assertIn("http://127.0.0.2:", deployment.url)
-                self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
-                run = deployment.command("abort", "chatcmpl-none", check=False)
-                self.assertIn("none is open", run.stdout)
-                chat = subprocess.run([LOCKSTEP, "chat"], env=deployment.environment(), text=True,
-                                      input="Hi\n", capture_output=True, check=True, timeout=60)
-                self.assertIn("Hello", chat.stdout)
+        with Deployment(f"lockstep: 1\nmodel: {os.path.abspath('model/tiny')}\n"
+                        "gateway: [{listen: 127.0.0.2, admin_listen: 127.0.0.3}]\n"
+                        "prefill: [{pages: 16}]\ndecode: [{pages: 16, slots: 4}]\n"
+                        "limits: {context_tokens: 2048}\n") as deployment:
+            self.assertIn("http://127.0.0.2:", deployment.url)
+            self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
+            run = deployment.command("abort", "chatcmpl-none", check=False)
+            self.assertIn("none is open", run.stdout)
+            chat = subprocess.run([LOCKSTEP, "chat"], env=deployment.environment(), text=True,
+                                  input="Hi\n", capture_output=True, check=True, timeout=60)
+            self.assertIn("Hello", chat.stdout)
 
     def test_a_name_in_use_says_so(self):
         with Deployment(TOPOLOGY) as deployment:

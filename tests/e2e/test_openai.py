@@ -13,19 +13,13 @@ WEATHER = {"type": "function", "function": {
     "name": "get_weather", "description": "Get the weather",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}},
                    "required": ["city"]}}}
-RUNNING = "lockstep_requests_open"
 
 
 def setUpModule():
     global deployment, client, model
-    deployment = Deployment(TOPOLOGY)
-    deployment.__enter__()
+    deployment = unittest.enterModuleContext(Deployment(TOPOLOGY))
     client = openai.OpenAI(base_url=deployment.url + "/v1", api_key="none", max_retries=0)
     model = client.models.list().data[0].id
-
-
-def tearDownModule():
-    deployment.__exit__(None, None, None)
 
 
 def ask(content, **options):
@@ -33,15 +27,8 @@ def ask(content, **options):
     return client.chat.completions.create(model=model, messages=messages, **options)
 
 
-def fetch(path):
-    with urllib.request.urlopen(deployment.url + path, timeout=60) as answer:
-        return answer.read().decode()
-
-
-def gauge(name):
-    """The sum of a metric over its labels."""
-    lines = [line for line in fetch("/metrics").splitlines() if line.startswith(name)]
-    return sum(float(line.split()[-1]) for line in lines)
+def open_requests():
+    return deployment.metrics()["lockstep_requests_open"]
 
 
 class Answers(unittest.TestCase):
@@ -301,9 +288,9 @@ class Service(unittest.TestCase):
     def test_a_client_that_leaves_is_aborted(self):
         stream = ask("Hello", stream=True, max_tokens=8000, extra_body={"ignore_eos": True})
         next(iter(stream))
-        self.assertEqual(gauge(RUNNING), 1)
+        self.assertEqual(open_requests(), 1)
         stream.close()
-        await_true(lambda: gauge(RUNNING) == 0, "still running after its client left")
+        await_true(lambda: open_requests() == 0, "still running after its client left")
         self.assertEqual(ask("What is 4 times 2?").choices[0].message.content, "4 * 2 = 8.")
 
 

@@ -8,8 +8,7 @@ import unittest
 from deployment import Deployment, await_true
 from test_faults import QUESTIONS, Load, ask
 
-TOPOLOGY = """
-lockstep: 1
+TOPOLOGY = """lockstep: 1
 model: %s
 limits: {context_tokens: 8192}
 journal: {segment: 256KiB, tokens: %s}
@@ -26,20 +25,13 @@ class Replay(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="e2e-replay-")
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def topology(self, tokens):
-        path = os.path.join(self.folder, f"{tokens}.yaml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(TOPOLOGY % (os.path.abspath("model/tiny"), tokens))
-        return path
-
     def replay(self, deployment, *arguments, code=0):
         run = deployment.command("replay", *arguments, check=False)
         self.assertEqual(run.returncode, code, run.stdout)
         return run.stdout
 
     def test_every_life_runs_again(self):
-        with Deployment(self.topology("kept")) as deployment:
-            run = os.path.join(deployment.folder, "lockstep", deployment.name)
+        with Deployment(TOPOLOGY % (os.path.abspath("model/tiny"), "kept")) as deployment:
             alone = {question: ask(deployment.url, question) for question in QUESTIONS}
             with Load(deployment.url, alone) as load:
                 pid = deployment.pid(VICTIM)
@@ -51,13 +43,13 @@ class Replay(unittest.TestCase):
                        lambda: deployment.log()[-4000:])
 
             # Those that live are read while they write.
-            said = self.replay(deployment, os.path.join(run, "journal"))
+            said = self.replay(deployment, deployment.run_path("journal"))
             for kind in KINDS:
                 self.assertIn(f"/{kind}-", said)
             self.assertIn("decode/0, life 2", said)
             self.assertNotIn("differ", said)
 
-            incidents = os.path.join(run, "incidents")
+            incidents = deployment.run_path("incidents")
             self.assertEqual(os.listdir(incidents), ["000001-decode.0-1"])
             incident = os.path.join(incidents, "000001-decode.0-1")
             with open(os.path.join(incident, "decode.0.frames"), encoding="utf-8") as file:
@@ -81,12 +73,10 @@ class Replay(unittest.TestCase):
         self.assertRegex(self.replay(deployment, journal, code=3), r"record \d+ is damaged")
 
     def test_without_leave_journals_show_no_token_and_those_without_any_run(self):
-        with Deployment(self.topology("withheld")) as deployment:
-            run = os.path.join(deployment.folder, "lockstep", deployment.name)
+        with Deployment(TOPOLOGY % (os.path.abspath("model/tiny"), "withheld")) as deployment:
             ask(deployment.url, QUESTIONS[0])
-            journal = os.path.join(run, "journal")
-            self.replay(deployment, os.path.join(journal, "scheduler.0-1-000000.journal"))
-            decode = os.path.join(journal, "decode.0-1-000000.journal")
+            self.replay(deployment, deployment.run_path("journal", "scheduler.0-1-000000.journal"))
+            decode = deployment.run_path("journal", "decode.0-1-000000.journal")
             self.assertIn("without token ids", self.replay(deployment, decode, code=3))
             said = self.replay(deployment, "--print", "--reveal", decode)
             self.assertRegex(said, r"decode/0/rank/0 > decode/0 step_done\{.*token=0,")

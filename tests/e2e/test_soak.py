@@ -1,17 +1,14 @@
 """Short requests of all kinds, 64 at once, as many as LOCKSTEP_SOAK_REQUESTS says: what every
 process holds after the last is what it held after the first few."""
 import collections
-import http.client
-import json
 import os
 import random
 import re
 import selectors
 import socket
 import unittest
-from urllib.parse import urlsplit
 
-from deployment import Deployment, await_true
+from deployment import Deployment, await_true, memory_kib, post_bytes
 
 REQUESTS = int(os.environ.get("LOCKSTEP_SOAK_REQUESTS", "8000"))
 FIRST = max(REQUESTS // 10, 3000)  # by then every table of fixed size was touched
@@ -54,18 +51,15 @@ def variants():
     for name in chance.choices(list(KINDS), weights, k=VARIANTS):
         prompt = chance.choice(prefixes) if chance.random() < 0.5 else []
         prompt = prompt + tokens(chance.choice(TAIL_TOKENS))
-        body = json.dumps({"model": "tiny", "prompt": prompt, "temperature": 0,
-                           **KINDS[name].options}).encode()
-        yield name, (b"POST /v1/completions HTTP/1.0\r\nHost: x\r\nContent-Type: application/json"
-                     b"\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        yield name, post_bytes("/v1/completions", {"model": "tiny", "prompt": prompt,
+                                                   "temperature": 0, **KINDS[name].options})
 
 
 class Crowd:
     """So many clients, each with one request on a connection of its own, and then the next."""
 
-    def __init__(self, url):
-        split = urlsplit(url)
-        self.address = split.hostname, split.port
+    def __init__(self, address):
+        self.address = address
         self.variants = list(variants())
         self.chance = random.Random(1)
         self.selector = selectors.DefaultSelector()
@@ -114,9 +108,7 @@ class Crowd:
 
 def held(pid):
     """What a process holds: KiB of memory, and descriptors."""
-    with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    return {**{name: int(fields[name].split()[0]) for name in MEMORY},
+    return {**{name: memory_kib(pid, name) for name in MEMORY},
             "descriptors": len(os.listdir(f"/proc/{pid}/fd"))}
 
 
@@ -164,20 +156,11 @@ class Judge(unittest.TestCase):
 
 
 class Soak(unittest.TestCase):
-    def metrics(self):
-        split = urlsplit(self.deployment.url)
-        connection = http.client.HTTPConnection(split.hostname, split.port, timeout=SILENCE_S)
-        connection.request("GET", "/metrics", headers={"Connection": "close"})
-        lines = connection.getresponse().read().decode().splitlines()
-        connection.close()
-        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines
-                if not line.startswith("#")}
-
     def busy(self):
         """What is not at rest, in words: requests, attempts, mail, and pages and slots taken."""
         words = [f"{row['name']}: {row['attempts']} attempts, {row['depth']} messages"
                  for row in self.deployment.ps() if row["attempts"] or row["depth"]]
-        if self.metrics()["lockstep_requests_open"]:
+        if self.deployment.metrics()["lockstep_requests_open"]:
             words.append("requests are open")
         said = self.deployment.command("tap", self.deployment.name, "--old", "--actor",
                                        "scheduler/0", "--message", "instance").stdout
@@ -203,11 +186,11 @@ class Soak(unittest.TestCase):
         os.environ["LOCKSTEP_DEVICE"] = "symbolic"
         self.addCleanup(os.environ.pop, "LOCKSTEP_DEVICE")
         with Deployment("bench/gateway.yaml") as self.deployment:
-            crowd = Crowd(self.deployment.url)
+            crowd = Crowd(self.deployment.address)
             crowd.run(FIRST)
             before, gone_before = self.sample(), crowd.gone()
             crowd.run(REQUESTS - FIRST)
-            after, ends = self.sample(), self.metrics()
+            after, ends = self.sample(), self.deployment.metrics()
         report(before, after)
         print(f"{REQUESTS} requests, the figures are from the {FIRST}th on: {dict(crowd.ended)}")
         self.assertEqual(grown(before, after, crowd.gone() - gone_before), [])

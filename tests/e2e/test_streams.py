@@ -1,17 +1,14 @@
 """As many streams at once as one gateway is for, none read before all have come: every answer is
 right, and a stream costs what docs/limits.md says."""
 import collections
-import json
 import os
 import re
 import resource
 import selectors
 import socket
-import tempfile
 import unittest
-from urllib.parse import urlsplit
 
-from deployment import Deployment, await_true
+from deployment import Deployment, await_true, memory_kib, post_bytes
 
 LONG = os.environ.get("LOCKSTEP_LONG") == "1"
 RESERVED = 200  # descriptors for everything else
@@ -35,21 +32,14 @@ def streams_wanted():
 
 
 def request(number):
-    body = json.dumps({"model": "tiny", "prompt": [10 + number] * (5 + number), "stream": True,
-                       "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}).encode()
-    return (b"POST /v1/completions HTTP/1.0\r\nHost: x\r\n"
-            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-
-
-def rss_kib(pid):
-    with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+    return post_bytes("/v1/completions", {
+        "model": "tiny", "prompt": [10 + number] * (5 + number), "stream": True,
+        "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0})
 
 
 class Streams(unittest.TestCase):
     def open(self, number):
-        split = urlsplit(self.deployment.url)
-        one = socket.create_connection((split.hostname, split.port), timeout=60)
+        one = socket.create_connection(self.deployment.address, timeout=60)
         one.sendall(request(number % PROMPTS))
         return one
 
@@ -75,32 +65,24 @@ class Streams(unittest.TestCase):
                 texts[key.data] = b"".join(TEXT.findall(whole))
         return texts
 
-    def metric(self, name):
-        split = urlsplit(self.deployment.url)
-        with socket.create_connection((split.hostname, split.port), timeout=60) as one:
-            one.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-            text = one.makefile("rb").read().decode()
-        return next(int(line.split()[1]) for line in text.splitlines()
-                    if line.startswith(name + " "))
+    def completed(self):
+        return self.deployment.metrics()["lockstep_completion_tokens_total"]
 
     def test_all_at_once(self):
         os.environ["LOCKSTEP_DEVICE"] = "symbolic"
         self.addCleanup(os.environ.pop, "LOCKSTEP_DEVICE")
         count = streams_wanted()
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            file.write(TOPOLOGY)
-            file.flush()
-            with Deployment(file.name) as self.deployment:
-                alone = self.read_all([self.open(number) for number in range(PROMPTS)])
-                pid = self.deployment.pid("gateway/0")
-                idle = rss_kib(pid)
-                done = self.metric("lockstep_completion_tokens_total") + count * TOKENS
-                sockets = [self.open(number) for number in range(count)]
-                await_true(lambda: self.metric("lockstep_completion_tokens_total") >= done,
-                           lambda: f"{self.metric('lockstep_completion_tokens_total')} of {done}")
-                each = (rss_kib(pid) - idle) / count
-                texts = self.read_all(sockets)
-                self.assertEqual(self.deployment.pid("gateway/0"), pid)
+        with Deployment(TOPOLOGY) as self.deployment:
+            alone = self.read_all([self.open(number) for number in range(PROMPTS)])
+            pid = self.deployment.pid("gateway/0")
+            idle = memory_kib(pid)
+            done = self.completed() + count * TOKENS
+            sockets = [self.open(number) for number in range(count)]
+            await_true(lambda: self.completed() >= done,
+                       lambda: f"{self.completed()} of {done}")
+            each = (memory_kib(pid) - idle) / count
+            texts = self.read_all(sockets)
+            self.assertEqual(self.deployment.pid("gateway/0"), pid)
         self.assertEqual(len(texts), count)
         for number, text in texts.items():
             self.assertEqual(text, alone[number % PROMPTS])
