@@ -61,6 +61,7 @@ typedef struct {
     model_generation_t generation;
     metrics_t metrics;
     poisoned_place_t poisoned;
+    poisoned_known_t known;
     outlook_t outlook;
     uint64_t serial;
     uint64_t seed;
@@ -323,6 +324,15 @@ static status_t begin(port_state_t *self, http_exchange_t *exchange,
                          facts->prompt_tokens, parameters->limits.output_tokens_max, context);
         error->code = "context_length_exceeded";
         return FAIL(STATUS_INVALID, "%s", error->message);
+    }
+    if (poisoned_knows(&self->known,
+                       &(message_client_request_t){.prompt = {self->ids, facts->prompt_tokens},
+                                                   .sampling = parameters->sampling,
+                                                   .limits = parameters->limits},
+                       now(self))) {
+        openai_error_set(error, 500, "", "this request stopped its group a short time ago");
+        http_header_add(exchange, "x-should-retry", "false");
+        return FAIL(STATUS_REFUSED, "%s", error->message);
     }
     client = client_take(self);
     if (!client) {
@@ -825,6 +835,7 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
         on_client_end(context, body);
         break;
     case MESSAGE_client_poisoned:
+        poisoned_learn(&((port_state_t *)context)->known, body, now(context));
         poisoned_keep(&((port_state_t *)context)->poisoned, body);
         break;
     case MESSAGE_degraded:

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/random.h"
 
 enum { FILE_BYTES_MAX = 32 << 20, PATH_ROOM = PATH_BYTES_MAX + 64 };
 
@@ -108,4 +109,42 @@ void poisoned_keep(poisoned_place_t *place, const message_client_poisoned_t *m)
             path, place->tokens ? "kept" : "withheld");
     }
     text_buffer_fini(&text);
+}
+
+/* ---- what is not run again ------------------------------------------------------------------- */
+
+static uint64_t digest_of(const u32s_view_t *prompt, const record_sampling_t *sampling,
+                          const record_limits_t *limits)
+{
+    const float numbers[] = {sampling->temperature,       sampling->top_p,
+                             sampling->min_p,             sampling->presence_penalty,
+                             sampling->frequency_penalty, sampling->repetition_penalty};
+    const uint32_t words[] = {sampling->top_k, sampling->logprobs, limits->ignore_eos};
+    const u32s_view_t lists[] = {*prompt, sampling->bias_tokens, limits->stop_tokens};
+    uint64_t digest = random_digest(0, numbers, sizeof(numbers));
+
+    digest = random_digest(digest, words, sizeof(words));
+    for (size_t i = 0; i < COUNT_OF(lists); i++)
+        digest = random_digest(random_mix(digest + lists[i].count), lists[i].data,
+                               lists[i].count * sizeof(uint32_t));
+    return random_digest(digest, sampling->bias_values.data,
+                         sampling->bias_values.count * sizeof(float));
+}
+
+void poisoned_learn(poisoned_known_t *known, const message_client_poisoned_t *m, double now_s)
+{
+    uint32_t at = known->count++ % POISONED_KNOWN_MAX;
+
+    known->digests[at] = digest_of(&m->prompt, &m->sampling, &m->limits);
+    known->until_s[at] = now_s + POISONED_KNOWN_S;
+}
+
+bool poisoned_knows(const poisoned_known_t *known, const message_client_request_t *m, double now_s)
+{
+    uint64_t digest = known->count > 0 ? digest_of(&m->prompt, &m->sampling, &m->limits) : 0;
+
+    for (uint32_t i = 0; i < known->count && i < POISONED_KNOWN_MAX; i++)
+        if (known->digests[i] == digest && now_s < known->until_s[i])
+            return true;
+    return false;
 }

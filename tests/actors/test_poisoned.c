@@ -116,12 +116,46 @@ static void test_so_many_files_and_no_more(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* Whoever asks, with whatever seed and length; but not what is another request, nor for ever. */
+static void test_the_same_is_known_for_a_while(void **state)
+{
+    message_client_poisoned_t m = sample();
+    message_client_request_t again = {.client = 9, .prompt = m.prompt};
+    poisoned_known_t known = {0};
+
+    (void)state;
+    again.sampling = m.sampling;
+    again.limits = m.limits;
+    again.sampling.seed++;
+    again.limits.output_tokens_max++;
+    assert_false(poisoned_knows(&known, &again, 100));
+    poisoned_learn(&known, &m, 100);
+    assert_true(poisoned_knows(&known, &again, 101));
+    assert_false(poisoned_knows(&known, &again, 101 + POISONED_KNOWN_S));
+    again.prompt.count--;
+    assert_false(poisoned_knows(&known, &again, 101));
+    again.prompt.count++;
+    again.sampling.temperature = 0;
+    assert_false(poisoned_knows(&known, &again, 101));
+    again.sampling = m.sampling;
+    again.sampling.bias_values.data = (const float[]){-1.5f, 0.2f};
+    assert_false(poisoned_knows(&known, &again, 101));
+    again.sampling = m.sampling;
+    for (uint32_t i = 0; i < POISONED_KNOWN_MAX; i++) {
+        assert_true(poisoned_knows(&known, &again, 101));
+        m.sampling.top_k++;
+        poisoned_learn(&known, &m, 101);
+    }
+    assert_false(poisoned_knows(&known, &again, 101)); /* the oldest went */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_asks_for_the_very_same_again),
         cmocka_unit_test(test_without_leave_no_id_is_in_it),
         cmocka_unit_test(test_so_many_files_and_no_more),
+        cmocka_unit_test(test_the_same_is_known_for_a_while),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
