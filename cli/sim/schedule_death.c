@@ -130,7 +130,7 @@ void play_old_epoch_is_in_flight(play_t *play)
     GO(play_to(play, reader, MESSAGE_pull));
     world_slow(play->world, reader, 1);
     GO(play_to(play, witness, MESSAGE_step_done));
-    world_cut(play->world, witness, play->prefill, PLAY_SECOND_US / 5);
+    world_cut(play->world, witness, play->prefill, PLAY_SECOND_US / 8);
     world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 0));
     do
         GO(play_to(play, play->prefill, MESSAGE_exited));
