@@ -37,6 +37,10 @@ class Bugs(unittest.TestCase):
             if not names:
                 self.assertGreater(len(what), 50, f"{number}: neither a test nor a reason")
 
+    def test_each_test_that_is_named_is_there(self):
+        for name, path in re.findall(r"`(\w+)` in (tests/[\w./]+)", read("docs/bugs.md")):
+            self.assertRegex(read(path), rf"\b{name}\b", path)
+
 
 if __name__ == "__main__":
     unittest.main()
