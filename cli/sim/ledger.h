@@ -28,7 +28,6 @@ typedef struct {
     bool handed;       /* prefill: it knows that decode runs it */
     bool runs;         /* decode: all of the prompt has landed */
     bool fenced;       /* FENCED was said, or nobody is there to hear it */
-    bool buried;       /* the latter; who does not know yet that its opener died still says it */
     bool reserved;     /* decode: prefill has heard RESERVED; transfer: decode has heard OPENED */
     bool told_end;     /* the opener has heard BUSY, END, RUNNING or FENCED */
     bool told_fenced;  /* the opener has heard FENCED */
@@ -181,8 +180,10 @@ void ledger_attempt_said(oracle_t *oracle, actor_id_t actor, actor_id_t to, uint
                          const void *body);
 /* The event is over. */
 void ledger_attempt_settle(oracle_t *oracle);
-/* What nobody hears of any more, and nothing moves for, has given its leases back in silence. */
-void ledger_attempt_bury(oracle_t *oracle, const ledger_group_t *group);
+/* Its leader has taken this unit back: who holds it, and of whom nobody hears any more nor anything
+ * moves, has given all its leases back in silence. */
+void ledger_attempt_bury(oracle_t *oracle, const ledger_group_t *group, unit_kind_t kind,
+                         uint32_t number);
 /* No pull runs at this rank any more. */
 void ledger_attempt_rank_left(oracle_t *oracle, actor_id_t rank);
 /* Whatever was opened is closed, if both sides still live. */

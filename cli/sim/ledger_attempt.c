@@ -250,7 +250,7 @@ static void on_end(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t actor
 {
     ledger_opening_t *opening = opening_at(oracle, attempt, actor);
 
-    if (!opening || opening->busy || (opening->fenced && !opening->buried))
+    if (!opening || opening->busy || opening->fenced)
         world_violate(oracle->world, "end: %s says END of %s, which it does not have",
                       ledger_name(oracle, actor), ledger_title(attempt));
     else if (opening->handed)
@@ -303,7 +303,7 @@ static void on_fenced(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t ac
                       ledger_name(oracle, actor), ledger_title(attempt));
         return;
     }
-    if (opening->fenced && !opening->buried)
+    if (opening->fenced)
         world_violate(oracle->world, "fence: %s says FENCED of %s to %s a second time",
                       ledger_name(oracle, actor), ledger_title(attempt), ledger_name(oracle, to));
     if (ledger_kind(oracle, actor) != ACTOR_TRANSFER && !opening->ended)
@@ -314,7 +314,6 @@ static void on_fenced(oracle_t *oracle, ledger_attempt_t *attempt, actor_id_t ac
         world_violate(oracle->world, "fence: %s says FENCED of %s, and %s is not done with it",
                       ledger_name(oracle, actor), ledger_title(attempt), busy);
     opening->fenced = true;
-    opening->buried = false;
     ledger_page_release(oracle, opening);
 }
 
@@ -455,16 +454,26 @@ void ledger_attempt_settle(oracle_t *oracle)
     }
 }
 
-void ledger_attempt_bury(oracle_t *oracle, const ledger_group_t *group)
+static bool holds(const ledger_opening_t *opening, unit_kind_t kind, uint32_t number)
+{
+    bool found = kind == UNIT_SLOT && opening->slot_taken && opening->slot == number;
+
+    for (uint32_t i = 0; kind == UNIT_HISTORY && i < opening->page_count; i++)
+        found |= opening->pages[i] == number;
+    return found;
+}
+
+void ledger_attempt_bury(oracle_t *oracle, const ledger_group_t *group, unit_kind_t kind,
+                         uint32_t number)
 {
     for (uint32_t i = 0; i < oracle->attempt_count; i++) {
         const ledger_attempt_t *attempt = &oracle->attempts[i];
         ledger_opening_t *opening = &oracle->attempts[i].openings[group->place];
 
         if (opening->opened == group->leader && opening->epoch == group->epoch &&
-            !opening->fenced && is_orphan(oracle, attempt, opening) &&
+            holds(opening, kind, number) && is_orphan(oracle, attempt, opening) &&
             !still_moving(oracle, attempt, opening)) {
-            opening->fenced = opening->buried = true;
+            opening->fenced = true;
             ledger_page_release(oracle, opening);
         }
     }

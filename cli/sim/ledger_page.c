@@ -44,7 +44,7 @@ static void take_new(oracle_t *oracle, const ledger_group_t *group, ledger_attem
     ledger_unit_t *unit = unit_at(oracle, group, kind, number);
 
     if (unit->holders > 0)
-        ledger_attempt_bury(oracle, group);
+        ledger_attempt_bury(oracle, group, kind, number);
     if (unit->holders > 0)
         world_violate(oracle->world, "page: %s gives %s %u to %s while %s holds it",
                       ledger_name(oracle, group->leader), unit_kind_name(kind), number,
@@ -240,7 +240,7 @@ static void count_kind(oracle_t *oracle, const ledger_group_t *group, const pool
         found[item->state]++;
         if (!is_taken_back(unit, item))
             continue;
-        ledger_attempt_bury(oracle, group);
+        ledger_attempt_bury(oracle, group, kind, i);
         if (is_taken_back(unit, item))
             world_violate(oracle->world, "page: %s has taken %s %u back, which %s holds",
                           ledger_name(oracle, group->leader), unit_kind_name(kind), i,
