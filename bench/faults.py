@@ -304,8 +304,10 @@ class Faults:
 def remains(deployment):
     """What must be the same before and after; descriptors of ZeroMQ come back a little later."""
     rows = deployment.ps()
-    life = re.compile(r"\d+$")  # processes and shared memory have their life in the name
-    return {"processes": sorted(life.sub("", words) for words in deployment.processes().values()),
+    life = re.compile(r"\d+$")  # shared memory has it in its name, a process the one before as well
+    lives = re.compile(r"( actor \S+ \d+) .*")
+    return {"processes": sorted(lives.sub(r"\1", words)
+                                for words in deployment.processes().values()),
             "shared memory": sorted(life.sub("", name) for name in shared_memory()
                                     if deployment.name in name),
             "files": sorted(os.path.join(folder, name)  # but for captures, which are kept
