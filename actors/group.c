@@ -534,12 +534,14 @@ static bool result_is_sane(const group_t *group, const group_step_t *step,
     if (m->tokens.count > group->slots || m->closed.count > group->closed_max)
         return false;
     for (uint32_t i = 0; i < step->item_count; i++) { /* one token for each that draws, in order */
-        const record_step_token_t *token = &m->tokens.data[count];
+        const record_step_token_t *token;
 
         if (!items[i].sample)
             continue;
-        if (count == m->tokens.count || token->item != i ||
-            token->token.top_tokens.count > LOGPROBS_MAX ||
+        if (count == m->tokens.count)
+            return false;
+        token = &m->tokens.data[count];
+        if (token->item != i || token->token.top_tokens.count > LOGPROBS_MAX ||
             token->token.top_tokens.count != token->token.top_logprobs.count)
             return false;
         count++;

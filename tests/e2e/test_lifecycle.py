@@ -71,7 +71,7 @@ class Lifecycle(unittest.TestCase):
             check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             timeout=120)
         self.assertEqual(run.returncode, EXIT_NO_START, run.stdout)
-        self.assertRegex(run.stdout, r"did not come up:\n.*Too many open files")
+        self.assertRegex(run.stdout, r"(?s)did not come up:\n.*Too many open files")
         await_true(lambda: not deployment.processes(), "a child outlives its parent")
 
     def test_every_actor_is_shown_and_lives(self):
