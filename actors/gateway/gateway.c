@@ -30,6 +30,7 @@
 #include "actors/request.h"
 #include "cache/key.h"
 #include "messages/message.h"
+#include "runtime/base/block.h"
 #include "runtime/base/chain.h"
 #include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
@@ -103,10 +104,6 @@ typedef struct {
     size_t words_offset; /* room for a prompt and an answer */
     size_t keys_offset;
 } gateway_t;
-
-#define AT(self, type, offset) ((type *)(void *)((char *)(self) + (self)->offset))
-#define AT_CONST(self, type, offset)                                                               \
-    ((const type *)(const void *)((const char *)(self) + (self)->offset))
 
 static request_t *requests_of(gateway_t *self)
 {
@@ -823,14 +820,6 @@ static void check(const void *arg)
 
 /* ---- birth ----------------------------------------------------------------------------------- */
 
-static size_t take(size_t *end, size_t bytes)
-{
-    size_t start = (*end + 63) & ~(size_t)63;
-
-    *end = start + bytes;
-    return start;
-}
-
 /* Where everything lies; returns the size of the whole block. */
 static size_t lay_out(gateway_t *self, const actor_birth_t *birth)
 {
@@ -846,12 +835,13 @@ static size_t lay_out(gateway_t *self, const actor_birth_t *birth)
         self->words_max = 2 * (uint64_t)topology->context_tokens;
     self->request_max = gateway->streams_max;
     self->context_tokens = topology->context_tokens;
-    self->by_request_offset = take(&end, map_bytes(self->request_max));
-    self->by_client_offset = take(&end, map_bytes(self->request_max));
-    self->requests_offset = take(&end, self->request_max * sizeof(request_t));
-    self->words_offset = take(&end, ((size_t)self->context_tokens + 1) * sizeof(uint32_t));
-    self->keys_offset = take(&end, PROMPT_TOKENS_MAX / PAGE_TOKENS * sizeof(uint64_t));
-    self->store_offset = take(&end, chain_store_bytes(self->words_max, 2 * self->request_max));
+    self->by_request_offset = block_take(&end, map_bytes(self->request_max));
+    self->by_client_offset = block_take(&end, map_bytes(self->request_max));
+    self->requests_offset = block_take(&end, self->request_max * sizeof(request_t));
+    self->words_offset = block_take(&end, ((size_t)self->context_tokens + 1) * sizeof(uint32_t));
+    self->keys_offset = block_take(&end, PROMPT_TOKENS_MAX / PAGE_TOKENS * sizeof(uint64_t));
+    self->store_offset =
+        block_take(&end, chain_store_bytes(self->words_max, 2 * self->request_max));
     return end;
 }
 
