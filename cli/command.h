@@ -2,15 +2,7 @@
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
-/* Exit codes, the same for every command. */
-enum {
-    EXIT_OK = 0,
-    EXIT_FAILED = 1,   /* it ran and the answer is no: a violation, a difference, a failed check */
-    EXIT_USAGE = 2,    /* the command line is wrong */
-    EXIT_BAD_FILE = 3, /* topology or checkpoint refused */
-    EXIT_NO_START = 4, /* the deployment did not come up */
-    EXIT_NOT_RUNNING = 5 /* there is no such deployment */
-};
+#include "runtime/base/exit.h"
 
 /*    name       usage                              what it does */
 #define COMMAND_TABLE(C)                                                                           \

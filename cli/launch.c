@@ -15,7 +15,7 @@
 #include "actors/supervisor/children.h"
 #include "actors/supervisor/supervisor.h"
 #include "cli/command.h"
-#include "cli/types.h"
+#include "actors/types.h"
 #include "messages/message.h"
 #include "model/device_cpu.h"
 #include "model/symbolic.h"

@@ -2,7 +2,7 @@
 
 #include "actors/group.h"
 #include "actors/roster.h"
-#include "cli/types.h"
+#include "actors/types.h"
 #include "messages/message.h"
 
 static status_t check_setup(const journal_header_t *header, const leader_setup_t *setup)

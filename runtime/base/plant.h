@@ -2,7 +2,7 @@
  *
  * PLANTED(name) stands where a programmer would make that mistake. In the product it is the
  * constant false, so no fault is in its code. The folders that hold plants are compiled a second
- * time, with LOCKSTEP_PLANTS, into `lockstep-planted`, which `lockstep sim --plant NAME` executes;
+ * time, with LOCKSTEP_PLANTS, into `lockstep-sim`, which `lockstep sim --plant NAME` executes;
  * there it is true once plant_set has named it. Set once, before anything runs.
  *
  * Adding one: a row here, PLANTED in the code, and a row in tests/sim/plants.py that says which

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "actors/roster.h"
-#include "cli/types.h"
+#include "actors/types.h"
 #include "messages/message.h"
 #include "runtime/base/log.h"
 #include "runtime/codec.h"

@@ -11,7 +11,7 @@ import sys
 BUILD = os.environ["LOCKSTEP_BUILD"]
 TOPOLOGY = "topology/examples/tp2.yaml"  # the smallest with more than one rank in a group
 SEEDS_MAX = 1000
-# Which checks of cli/sim/oracle.h (and of clients and devices) may see it first.
+# Which checks of sim/oracle.h (and of clients and devices) may see it first.
 CHECKS = {
     "bit-flip": ["bytes", "token"],
     "wrong-token": ["bytes", "token"],

@@ -4,8 +4,8 @@
 
 #include "actors/decode/decode.h"
 #include "actors/prefill/prefill.h"
-#include "cli/sim/scenario.h"
-#include "cli/sim/world.h"
+#include "sim/scenario.h"
+#include "sim/world.h"
 #include "messages/message.h"
 
 /* LOCKSTEP_LONG=1 in the environment: every bound of these tests is far out. */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/sim/schedule.h"
+#include "sim/schedule.h"
 #include "tests/sim/stage.h"
 
 /* Large deployments have pairs that small ones do not: supervisors that meet others' children. */

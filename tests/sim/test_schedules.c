@@ -1,4 +1,4 @@
-/* Every schedule of cli/sim/schedule.h, each as a test of its name. */
+/* Every schedule of sim/schedule.h, each as a test of its name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "cli/sim/schedule.h"
+#include "sim/schedule.h"
 #include "tests/sim/stage.h"
 
 /* Of the network: a schedule waits for messages, so each must do. */

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "cli/sim/apart.h"
-#include "cli/sim/jobs.h"
-#include "cli/sim/shrink.h"
+#include "sim/isolated.h"
+#include "sim/jobs.h"
+#include "sim/shrink.h"
 #include "tests/sim/stage.h"
 
 enum { STORIES = 200, SHRINK_RUNS = 1000, SEQUENCE_LINES = 120, LINE_COLUMNS_MAX = 200 };
@@ -122,7 +122,7 @@ static void test_a_violation_is_made_small_and_stays_the_same(void **state)
     (void)state;
     topology = *stage_topology("8-devices");
     draw_large(&story, &topology);
-    apart_run(&scenario, NULL, NULL, &result);
+    isolated_run(&scenario, NULL, NULL, &result);
     assert_false(result.passed);
     counts = shrink(&scenario, &story, &result, SHRINK_RUNS);
     assert_true(counts.kept > 0 && counts.runs < SHRINK_RUNS);
@@ -133,7 +133,7 @@ static void test_a_violation_is_made_small_and_stays_the_same(void **state)
     assert_true(read_text(text, &again, error, sizeof(error)));
     free(text);
     scenario.story = &again;
-    apart_run(&scenario, NULL, NULL, &replayed);
+    isolated_run(&scenario, NULL, NULL, &replayed);
     assert_string_equal(replayed.violation, result.violation);
     assert_int_equal(replayed.digest, result.digest);
 }

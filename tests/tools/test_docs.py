@@ -25,7 +25,7 @@ class Bugs(unittest.TestCase):
     def test_each_number_is_where_its_row_says(self):
         rows = re.findall(r"^\| ([A-Z]\d+) \| [^|]+ \| ([^|]+) \|$", read("docs/bugs.md"), re.M)
         numbers = [number for number, _ in rows]
-        schedules = "".join(read(path) for path in sorted(glob.glob("cli/sim/schedule*.[ch]")))
+        schedules = "".join(read(path) for path in sorted(glob.glob("sim/schedule*.[ch]")))
         self.assertGreater(len(rows), 45)
         self.assertEqual(len(numbers), len(set(numbers)), "a number twice")
         for number, what in rows:
@@ -33,7 +33,7 @@ class Bugs(unittest.TestCase):
             for name, path in names:
                 text = read(path) if path else schedules
                 self.assertRegex(text, rf"\b{name}\b", f"{number}: no test {name}")
-                self.assertRegex(text, rf"\b{number}\b", f"{number} is not in {path or 'cli/sim'}")
+                self.assertRegex(text, rf"\b{number}\b", f"{number} is not in {path or 'sim'}")
             if not names:
                 self.assertGreater(len(what), 50, f"{number}: neither a test nor a reason")
 
