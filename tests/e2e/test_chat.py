@@ -51,6 +51,19 @@ class Piped(unittest.TestCase):
         self.assertIn("21", lines[1])
         self.assertEqual(len(lines), 3)
 
+    def test_each_call_of_one_answer_gets_a_line(self):
+        run = chat("What is the weather in Paris and Rome?\n" '{"temperature": 21}\n'
+                   '{"temperature": 25}\n' "What is 17 plus 25?\n", "--tools", TOOLS)
+        lines = run.stdout.splitlines()
+        self.assertEqual(lines[0], '-> get_weather {"city": "Paris"}')
+        self.assertEqual(lines[1], '-> get_weather {"city": "Rome"}')
+        self.assertRegex(lines[2], "21.*25")
+        self.assertEqual(lines[3:], ["17 + 25 = 42."])
+
+    def test_without_tools_it_says_so(self):
+        run = chat("What is the weather in Paris?\n")
+        self.assertEqual(run.stdout, "I have no tool for that.\n")
+
     def test_what_the_server_refuses_fails_and_the_rest_goes_on(self):
         run = chat("word " * 20000 + "\nWhat is 4 times 2?\n")
         self.assertEqual(run.returncode, EXIT_FAILED)
