@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-#include "actors/gateway/outlook.h"
+#include "actors/gateway/availability.h"
 #include "actors/request.h"
 #include "cache/key.h"
 #include "messages/message.h"
@@ -60,7 +60,7 @@ typedef struct {
     uint8_t end_reason; /* ENDING */
     uint32_t end_count; /* ENDING: tokens of the whole answer */
     uint32_t had;       /* tokens when this attempt began */
-    uint32_t vain;      /* attempts in a row without a new token */
+    uint32_t fruitless; /* attempts in a row without a new token */
     uint32_t cached_tokens;
     actor_id_t prefill; /* ACTOR_NONE: it has exited, and decode goes on without it */
     actor_id_t decode;
@@ -92,8 +92,8 @@ typedef struct {
     uint8_t drain_state;
     uint16_t actor_count;
     actor_id_t supervisors[ACTORS_MAX]; /* of each actor */
-    uint64_t apart;                             /* the request that is out alone of its kind, or 0 */
-    outlook_t outlook;
+    uint64_t isolated;                             /* the request that is out alone of its kind, or 0 */
+    availability_t availability;
     request_list_t queued;                      /* by seniority */
     request_list_t routed;                      /* by seniority */
     gateway_counts_t counts;
@@ -132,7 +132,7 @@ static request_list_t *list_of(gateway_t *self, uint8_t state)
 
 /* A leader cannot say which of all that it held it died of. Once is chance; who was there twice goes
  * out while no other such request is, so that a further crash tells. */
-static bool goes_apart(const request_t *request)
+static bool needs_isolation(const request_t *request)
 {
     return request->crashes >= GATEWAY_CRASHES_FREE;
 }
@@ -144,8 +144,8 @@ static void attempt_become(gateway_t *self, request_t *request, uint8_t state)
 
     if (from)
         request_list_remove(from, all, (uint32_t)(request - all));
-    if (self->apart == request->request && (state == QUEUED || state == NONE))
-        self->apart = 0;
+    if (self->isolated == request->request && (state == QUEUED || state == NONE))
+        self->isolated = 0;
     request->state = state;
     if (to)
         request_list_insert(to, all, (uint32_t)(request - all));
@@ -262,9 +262,9 @@ static void replay(gateway_t *self, request_t *request, bool suspect, bool charg
     if (suspect)
         request->alone = 1;
     request->attempt++;
-    request->vain = request->received.count > request->had ? 0 : request->vain + 1;
+    request->fruitless = request->received.count > request->had ? 0 : request->fruitless + 1;
     request->had = request->received.count;
-    request->retry_ms = self->now_ms + outlook_wait_ms(request->vain);
+    request->retry_ms = self->now_ms + availability_wait_ms(request->fruitless);
     self->counts.replayed++;
     attempt_become(self, request, QUEUED);
 }
@@ -523,7 +523,7 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         bool suspect = exit_is_suspect(m->cause) && worked_for(self, request, m->actor);
 
         if (suspect || depends_on(request, m->actor)) {
-            bool charge = suspect && goes_apart(request);
+            bool charge = suspect && needs_isolation(request);
 
             push_abort(request, END_LOST, outbox);
             request->crashes = (uint8_t)(request->crashes + (suspect ? 1 : 0));
@@ -545,9 +545,9 @@ static status_t on_degraded(void *arg, const envelope_t *envelope, outbox_t *out
     request_t *all = requests_of(self);
     actor_id_t leader;
 
-    if (m->actor >= self->actor_count || !outlook_lose(&self->outlook, m->actor))
+    if (m->actor >= self->actor_count || !availability_lose(&self->availability, m->actor))
         return STATUS_OK;
-    leader = outlook_leader(&self->outlook, m->actor);
+    leader = availability_leader(&self->availability, m->actor);
     outbox_push(outbox, PORT_CLIENT, MESSAGE_degraded, m);
     for (uint32_t i = 0; i < self->free.fresh; i++) {
         if (all[i].state != ENDING && depends_on(&all[i], leader)) {
@@ -574,8 +574,8 @@ static void end_if_late(gateway_t *self, request_t *request, outbox_t *outbox)
     } else if (request->state == QUEUED && request->attempt == 1 &&
                request->came_ms + GATEWAY_PATIENCE_MS <= self->now_ms) {
         finish(self, request, END_UNAVAILABLE, "no instance is ready", outbox);
-    } else if (request->state == QUEUED && outlook_hopeless(&self->outlook)) {
-        finish(self, request, END_UNAVAILABLE, outlook_hopeless(&self->outlook), outbox);
+    } else if (request->state == QUEUED && availability_hopeless(&self->availability)) {
+        finish(self, request, END_UNAVAILABLE, availability_hopeless(&self->availability), outbox);
     }
 }
 
@@ -653,8 +653,8 @@ static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
     route.keys.count = page_keys(words, request->prompt.count, page_salt(0, 0, 0, request->salt),
                                  keys, PROMPT_TOKENS_MAX / PAGE_TOKENS);
     outbox_push(outbox, self->scheduler, MESSAGE_route, &route);
-    if (goes_apart(request))
-        self->apart = request->request;
+    if (needs_isolation(request))
+        self->isolated = request->request;
     attempt_become(self, request, ROUTING);
 }
 
@@ -695,7 +695,7 @@ static void plan(void *arg, outbox_t *outbox)
     for (uint32_t i = self->queued.first, next;
          i != NIL && outbox_may_send(outbox, self->scheduler, MESSAGE_route); i = next) {
         next = all[i].link.next;
-        if (all[i].retry_ms <= self->now_ms && !(self->apart && goes_apart(&all[i])))
+        if (all[i].retry_ms <= self->now_ms && !(self->isolated && needs_isolation(&all[i])))
             push_route(self, &all[i], outbox);
     }
     for (uint32_t i = self->routed.first, next; i != NIL; i = next) {
@@ -793,7 +793,7 @@ static void check(const void *arg)
 {
     const gateway_t *self = arg;
     const request_t *all = AT_CONST(self, request_t, requests_offset);
-    uint32_t live = 0, queued = 0, routed = 0, apart = 0;
+    uint32_t live = 0, queued = 0, routed = 0, isolated = 0;
     uint64_t reserved = 0;
 
     for (uint32_t i = 0; i < self->free.fresh; i++) {
@@ -802,13 +802,13 @@ static void check(const void *arg)
         live++;
         queued += all[i].state == QUEUED;
         routed += all[i].state == ROUTED;
-        apart += goes_apart(&all[i]) && all[i].state != QUEUED;
+        isolated += needs_isolation(&all[i]) && all[i].state != QUEUED;
         reserved += (uint64_t)all[i].prompt.count + all[i].parameters.limits.output_tokens_max;
         ASSERT(all[i].attempt >= 1);
         ASSERT(all[i].state != ENDING || all[i].received.count < all[i].end_count);
     }
     ASSERT(live == self->counts.live);
-    ASSERT(apart == (self->apart != 0));
+    ASSERT(isolated == (self->isolated != 0));
     ASSERT(reserved == self->words_reserved && reserved <= self->words_max);
     ASSERT(queued == self->queued.count);
     ASSERT(routed == self->routed.count);
@@ -859,7 +859,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
 
     *self = (gateway_t){.id = birth->id, .incarnation = birth->incarnation};
     lay_out(self, birth);
-    outlook_init(&self->outlook, topology);
+    availability_init(&self->availability, topology);
     self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
     self->actor_count = topology->actor_count;
     for (uint32_t i = 0; i < topology->actor_count; i++)

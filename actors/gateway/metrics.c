@@ -65,7 +65,7 @@ static void put_histogram(text_buffer_t *out, const char *name, const char *help
 }
 
 void metrics_put(const metrics_t *metrics, bool ready, const topology_t *topology,
-                 const outlook_t *outlook, text_buffer_t *out)
+                 const availability_t *availability, text_buffer_t *out)
 {
     put_head(out, "requests_total", "counter", "Requests by how they ended.");
     for (uint32_t i = 0; i < END_REASON_COUNT; i++)
@@ -86,7 +86,7 @@ void metrics_put(const metrics_t *metrics, bool ready, const topology_t *topolog
     put_head(out, "actor_degraded", "gauge", "1: restarted too often, it stays down.");
     for (uint32_t i = 0; i < topology->actor_count; i++)
         put(out, "lockstep_actor_degraded{actor=\"%.*s\"} %d\n", ACTOR_NAME_BYTES_MAX,
-            topology->actors[i].name, outlook->down[i]);
+            topology->actors[i].name, availability->down[i]);
     put_histogram(out, "first_token_seconds", "From request to first token.",
                   &metrics->first_token);
     put_histogram(out, "next_token_seconds", "Between two deliveries of tokens to one client.",

@@ -2,7 +2,7 @@
 #ifndef ACTORS_GATEWAY_METRICS_H
 #define ACTORS_GATEWAY_METRICS_H
 
-#include "actors/gateway/outlook.h"
+#include "actors/gateway/availability.h"
 #include "messages/message.h"
 #include "model/text_buffer.h"
 
@@ -28,6 +28,6 @@ typedef struct {
 
 void metrics_observe(metrics_histogram_t *histogram, double seconds);
 void metrics_put(const metrics_t *metrics, bool ready, const topology_t *topology,
-                 const outlook_t *outlook, text_buffer_t *out);
+                 const availability_t *availability, text_buffer_t *out);
 
 #endif

@@ -325,7 +325,7 @@ static const message_submit_t *next_life(scene_t *scene, incarnation_t life, exi
     capture_up_set(scene->capture, prefill(scene, 0), true);
     scene_send(scene, PORT_RUNTIME, MESSAGE_joined,
                &(message_joined_t){prefill(scene, 0), life + 1});
-    scene_tick(scene, life * 1000); /* attempts in vain wait */
+    scene_tick(scene, life * 1000); /* fruitless attempts wait */
     route = capture_find(scene->capture, scheduler(scene), MESSAGE_route);
     if (!route)
         return NULL;
@@ -371,7 +371,7 @@ static uint32_t count_crashes(scene_t *scene, actor_id_t victim, bool end_first)
             scene_take(scene, prefill(scene, 0), MESSAGE_submit);
             if (end_first) {
                 scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
-                scene_tick(scene, now_ms += 1000); /* attempts in vain wait */
+                scene_tick(scene, now_ms += 1000); /* fruitless attempts wait */
                 scene_take(scene, gates, MESSAGE_route);
             }
         }

@@ -486,7 +486,7 @@ static void test_metrics_are_cumulative(void **state)
 {
     metrics_t metrics = {0};
     static topology_t topology = {.actor_count = 2};
-    outlook_t outlook = {.down = {false, true}};
+    availability_t availability = {.down = {false, true}};
     text_buffer_t out;
 
     (void)state;
@@ -495,7 +495,7 @@ static void test_metrics_are_cumulative(void **state)
     text_buffer_init(&out, 1 << 20);
     metrics_observe(&metrics.whole, 0.004);
     metrics_observe(&metrics.whole, 1000);
-    metrics_put(&metrics, true, &topology, &outlook, &out);
+    metrics_put(&metrics, true, &topology, &availability, &out);
     text_put(&out, "", 1);
     assert_non_null(strstr(out.bytes, "lockstep_request_seconds_bucket{le=\"0.005\"} 1\n"));
     assert_non_null(strstr(out.bytes, "lockstep_request_seconds_bucket{le=\"+Inf\"} 2\n"));

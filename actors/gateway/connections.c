@@ -1,0 +1,279 @@
+/* connections.c - one client's request from its first token to its last byte.
+ *
+ * A stream is written when its socket has room: tokens wait as numbers, never as text.
+ * So a client that reads slowly costs what was reserved for it and delays nobody.
+ *
+ *   begin ──tokens──> (streaming) ──CLIENT_END──> last bytes ──> done
+ *     └─ the client leaves: CLIENT_ABORT; later tokens name nobody and are dropped
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "actors/gateway/port.h"
+#include "runtime/base/random.h"
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+static client_t *client_take(port_state_t *self)
+{
+    for (uint32_t i = 1; i < self->client_max; i++) {
+        if (self->clients[i].id)
+            continue;
+        self->clients[i] = (client_t){.id = ++self->serial << CLIENT_BITS | i};
+        self->metrics.open++;
+        return &self->clients[i];
+    }
+    return NULL;
+}
+
+static client_t *client_of(port_state_t *self, uint64_t id)
+{
+    client_t *client = &self->clients[(id & ((1u << CLIENT_BITS) - 1)) % self->client_max];
+
+    return id != PROBE && client->id == id ? client : NULL;
+}
+
+static void client_return(port_state_t *self, client_t *client)
+{
+    reply_fini(&client->reply);
+    pending_fini(&client->pending);
+    client->id = 0;
+    self->metrics.open--;
+    if (self->closing && self->metrics.open == 0)
+        process_stop(self->process);
+}
+
+void client_abort(port_state_t *self, client_t *client, end_reason_t reason)
+{
+    message_client_abort_t abort = {client->id, (uint8_t)reason};
+
+    if (!client->abort_said && !client->ended)
+        process_post(self->process, PORT_CLIENT, MESSAGE_client_abort, &abort);
+    client->abort_said = true;
+}
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* One more piece of the stream into reply.out; false if there is none now. */
+static bool client_produce(port_state_t *self, client_t *client)
+{
+    record_token_t token;
+
+    if (pending_take(&client->pending, &token)) {
+        reply_token(&client->reply, &token);
+        if (client->reply.stopped)
+            client_abort(self, client, END_STOPPED);
+        return true;
+    }
+    if (client->ended && !client->reply.ended) {
+        reply_end(&client->reply, (end_reason_t)client->reason, client->cached_tokens,
+                  client->detail);
+        return true;
+    }
+    return false;
+}
+
+/* Fills the stream as far as it has room. */
+static void client_pump(port_state_t *self, client_t *client)
+{
+    text_buffer_t *out = &client->reply.out;
+
+    while (client->streaming) {
+        size_t room = http_stream_room(client->exchange);
+        size_t left = out->used - client->sent;
+
+        if (out->status !=
+            STATUS_OK) { /* out of memory or bounds: the client sees a broken stream */
+            client_abort(self, client, END_ABORTED);
+            http_stream_end(client->exchange);
+            client->streaming = false;
+        } else if (left > 0 && room > 0) {
+            http_stream_write(client->exchange, out->bytes + client->sent,
+                              left < room ? left : room);
+            client->sent += left < room ? left : room;
+        } else if (left > 0) {
+            break;
+        } else if (client->reply.ended) {
+            http_stream_end(client->exchange);
+            client->streaming = false;
+        } else {
+            out->used = client->sent = 0;
+            if (!client_produce(self, client))
+                break;
+        }
+    }
+}
+
+/* Only now is it sure that the status is 200. */
+static void client_begin_stream(client_t *client)
+{
+    if (client->reply.streaming)
+        return;
+    client->streaming = client->reply.streaming = true;
+    http_stream_begin(client->exchange, 200, "text/event-stream");
+}
+
+static void answer_whole(client_t *client)
+{
+    unsigned status = 200;
+    uint32_t retry_after_s = 0;
+
+    reply_end(&client->reply, (end_reason_t)client->reason, client->cached_tokens, client->detail);
+    if (!reply_is_regular((end_reason_t)client->reason))
+        status = reply_status((end_reason_t)client->reason);
+    if (client->reply.out.status != STATUS_OK)
+        status = 503;
+    if (status == 429 || status == 503)
+        retry_after_s = 1;
+    if (client->reason == END_POISONED) /* clients of the API ask again by themselves after a 500 */
+        http_header_add(client->exchange, "x-should-retry", "false");
+    http_answer(client->exchange, status, "application/json", retry_after_s,
+                client->reply.out.bytes ? client->reply.out.bytes : "", client->reply.out.used);
+}
+/* ---- what the gateway says ------------------------------------------------------------------- */
+
+static void take_token(port_state_t *self, client_t *client, const record_token_t *token)
+{
+    if (!client->streaming) {
+        reply_token(&client->reply, token);
+        if (client->reply.stopped)
+            client_abort(self, client, END_STOPPED);
+        return;
+    }
+    if (!pending_put(&client->pending, token))
+        client->reply.out.status = STATUS_NO_MEMORY;
+}
+
+void client_tokens(port_state_t *self, const message_client_tokens_t *m)
+{
+    client_t *client = client_of(self, m->client);
+
+    if (!client)
+        return; /* it left */
+    metrics_observe(client->told_at > 0 ? &self->metrics.next_token : &self->metrics.first_token,
+                    port_now(self) - (client->told_at > 0 ? client->told_at : client->came_at));
+    client->told_at = port_now(self);
+    client->received += m->tokens.count;
+    self->metrics.completion_tokens += m->tokens.count;
+    if (client->parameters.stream)
+        client_begin_stream(client);
+    for (uint32_t i = 0; i < m->tokens.count; i++)
+        take_token(self, client, &m->tokens.data[i]);
+    client_pump(self, client);
+}
+
+void client_end(port_state_t *self, const message_client_end_t *m)
+{
+    client_t *client = client_of(self, m->client);
+
+    if (m->reason < END_REASON_COUNT)
+        self->metrics.requests[m->reason]++;
+    if (!client)
+        return;
+    client->ended = true;
+    client->reason = m->reason;
+    client->cached_tokens = m->cached_tokens;
+    snprintf(client->detail, sizeof(client->detail), "%.*s", (int)m->detail.count,
+             m->detail.count ? m->detail.data : "");
+    if (client->by_operator && m->reason == END_ABORTED)
+        snprintf(client->detail, sizeof(client->detail), "ended by the operator");
+    self->metrics.prompt_tokens += client->reply.facts.prompt_tokens;
+    self->metrics.cached_tokens += m->cached_tokens;
+    metrics_observe(&self->metrics.whole, port_now(self) - client->came_at);
+    if (client->parameters.stream && reply_is_regular((end_reason_t)m->reason))
+        client_begin_stream(client);
+    if (client->reply.streaming)
+        client_pump(self, client);
+    else
+        answer_whole(client);
+    self->metrics.suppressed += client->reply.suppressed_count > 0;
+}
+/* ---- a client comes and goes ----------------------------------------------------------------- */
+
+static void submit(port_state_t *self, client_t *client, uint32_t prompt_tokens)
+{
+    message_client_request_t request = {
+        .client = client->id,
+        .prompt = {self->ids, prompt_tokens},
+        .sampling = client->parameters.sampling,
+        .limits = client->parameters.limits,
+        .salt = client->parameters.salt,
+        .deadline_ms = client->parameters.timeout_ms,
+    };
+
+    process_post(self->process, PORT_CLIENT, MESSAGE_client_request, &request);
+}
+
+/* The prompt is in self->ids. Checks lengths, opens the client, asks the gateway. */
+status_t client_begin(port_state_t *self, http_exchange_t *exchange,
+                      const openai_parameters_t *parameters, reply_facts_t *facts,
+                      openai_error_t *error)
+{
+    uint32_t context = self->topology->context_tokens;
+    uint32_t most = facts->prompt_tokens < context ? context - facts->prompt_tokens : 0;
+    client_t *client;
+
+    if (most == 0 || parameters->limits.output_tokens_max > most) {
+        openai_error_set(error, 400,
+                         most == 0     ? (facts->chat ? "messages" : "prompt")
+                         : facts->chat ? "max_completion_tokens"
+                                       : "max_tokens",
+                         "the prompt has %u tokens, the answer may have %u, the context is %u",
+                         facts->prompt_tokens, parameters->limits.output_tokens_max, context);
+        error->code = "context_length_exceeded";
+        return FAIL(STATUS_INVALID, "%s", error->message);
+    }
+    if (poisoned_knows(&self->known,
+                       &(message_client_request_t){.prompt = {self->ids, facts->prompt_tokens},
+                                                   .sampling = parameters->sampling,
+                                                   .limits = parameters->limits},
+                       port_now(self))) {
+        openai_error_set(error, 500, "", "this request stopped its group a short time ago");
+        http_header_add(exchange, "x-should-retry", "false");
+        return FAIL(STATUS_REFUSED, "%s", error->message);
+    }
+    client = client_take(self);
+    if (!client) {
+        openai_error_set(error, 429, "", "too many requests at once");
+        error->type = "overloaded_error";
+        return FAIL(STATUS_BUSY, "%s", error->message);
+    }
+    client->exchange = exchange;
+    client->came_at = port_now(self);
+    client->parameters = *parameters;
+    client->pending.logprobs = parameters->logprobs;
+    client->parameters.limits.stop_tokens.data = client->parameters.stop_tokens;
+    client->parameters.sampling.bias_tokens.data = client->parameters.bias_tokens;
+    client->parameters.sampling.bias_values.data = client->parameters.bias_values;
+    if (client->parameters.limits.output_tokens_max == 0)
+        client->parameters.limits.output_tokens_max = most;
+    facts->parameters = &client->parameters;
+    facts->number = random_mix(self->seed ^ client->id);
+    if (reply_init(&client->reply, facts) != STATUS_OK) {
+        client_return(self, client);
+        openai_error_set(error, 503, "", "out of memory");
+        return STATUS_NO_MEMORY;
+    }
+    http_user_set(exchange, client);
+    submit(self, client, facts->prompt_tokens);
+    return STATUS_OK;
+}
+
+void client_more(void *context, http_exchange_t *exchange)
+{
+    client_t *client = http_user(exchange);
+
+    if (client)
+        client_pump(context, client);
+}
+
+void client_done(void *context, http_exchange_t *exchange, bool whole)
+{
+    port_state_t *self = context;
+    client_t *client = http_user(exchange);
+
+    if (!client)
+        return;
+    if (!whole)
+        client_abort(self, client, END_ABORTED);
+    client_return(self, client);
+}

@@ -1,0 +1,351 @@
+/* routes.c - what stands at which path, for clients and for operators: a request becomes an answer, an
+ * error, or a client whose prompt is on its way (connections.c).
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "actors/gateway/port.h"
+#include "model/chat.h"
+#include "runtime/base/log.h"
+#include "runtime/base/random.h"
+
+/* Seeds are what a client could have given: integers that JSON keeps. */
+enum { SEED_SHIFT = 11 };
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static void answer_error(port_state_t *self, http_exchange_t *exchange, const openai_error_t *error)
+{
+    text_buffer_t out;
+
+    text_buffer_init(&out, 1 << 16);
+    reply_put_error(&out, error);
+    http_answer(exchange, error->status, "application/json",
+                error->status == 429 || error->status == 503 ? 1 : 0, out.bytes, out.used);
+    text_buffer_fini(&out);
+    self->metrics.refused++;
+}
+
+/* ---- what clients say ------------------------------------------------------------------------ */
+
+static void reply_facts(const port_state_t *self, bool chat, reply_facts_t *facts)
+{
+    *facts = (reply_facts_t){
+        .tokenizer = self->tokenizer,
+        .model = self->topology->served_name,
+        .end_tokens =
+            self->generation.eos_count ? self->generation.eos_tokens : self->config.eos_tokens,
+        .end_count =
+            self->generation.eos_count ? self->generation.eos_count : self->config.eos_count,
+        .created = (uint64_t)time(NULL),
+        .chat = chat,
+    };
+}
+
+static status_t chat_prompt_ids(port_state_t *self, const document_t *document,
+                                reply_facts_t *facts, openai_error_t *error)
+{
+    chat_refusal_t refusal;
+    chat_prompt_t prompt;
+    size_t count = 0;
+    status_t status = chat_encode(&self->blocks, document, &prompt, &refusal);
+
+    if (status != STATUS_OK) {
+        openai_error_set(error, 400, refusal.param, "%s", refusal.reason);
+    } else {
+        status =
+            tokenizer_encode(self->tokenizer, prompt.text.bytes, prompt.spans, prompt.span_count,
+                             self->ids, self->topology->context_tokens, &count);
+        if (status != STATUS_OK) {
+            openai_error_set(error, 400, "messages", "%s", trail_text());
+            error->code = status == STATUS_TOO_LARGE ? "context_length_exceeded" : NULL;
+        }
+        facts->thinking = prompt.thinking_open;
+        facts->tools = prompt.tools;
+    }
+    facts->prompt_tokens = (uint32_t)count;
+    chat_prompt_fini(&prompt);
+    return status;
+}
+
+/* A prompt in text is a client's text, so no part of it becomes a control token; BOS goes first. */
+static status_t completion_prompt_ids(port_state_t *self, const document_t *document,
+                                      reply_facts_t *facts, openai_error_t *error)
+{
+    uint32_t context = self->topology->context_tokens, count, node;
+    text_buffer_t text;
+    size_t encoded = 0;
+    status_t status;
+
+    TRY(openai_prompt(document, self->config.vocabulary, self->ids, context, &count, &node, error));
+    facts->prompt_tokens = count;
+    if (!node)
+        return STATUS_OK;
+    text_buffer_init(&text, PROMPT_BYTES_MAX);
+    document_put_string(document, node, &text);
+    self->ids[0] = self->config.bos_token;
+    status = text.status == STATUS_OK
+                 ? tokenizer_encode_plain(self->tokenizer, text.bytes ? text.bytes : "", text.used,
+                                          self->ids + 1, context - 1, &encoded)
+                 : text.status;
+    if (status != STATUS_OK)
+        openai_error_set(error, 400, "prompt", "%s", trail_text());
+    facts->prompt_tokens = (uint32_t)encoded + 1;
+    text_buffer_fini(&text);
+    return status;
+}
+
+static void answer_completion(port_state_t *self, http_exchange_t *exchange, bool chat,
+                              const char *body, size_t bytes)
+{
+    openai_parameters_t parameters;
+    openai_error_t error = {0};
+    reply_facts_t facts;
+    document_t document = {0};
+    status_t status;
+
+    if (self->closing) {
+        openai_error_set(&error, 503, "", "this deployment is going down");
+        answer_error(self, exchange, &error);
+        return;
+    }
+    reply_facts(self, chat, &facts);
+    status = document_parse(&document, DOCUMENT_STRICT, body, bytes);
+    if (status != STATUS_OK)
+        openai_error_set(&error, 400, "", "the body is not JSON: %s", trail_text());
+    if (status == STATUS_OK)
+        status = openai_parse(&document, chat, self->topology->served_name, &self->config,
+                              &self->generation,
+                              random_mix(self->seed + self->serial) >> SEED_SHIFT, &parameters,
+                              &error);
+    if (status == STATUS_OK)
+        status = openai_timeout(http_header(exchange, OPENAI_TIMEOUT_HEADER),
+                                (uint32_t)self->topology->request_timeout_ms, &parameters, &error);
+    if (status == STATUS_OK && chat && !self->has_blocks) {
+        openai_error_set(&error, 400, "messages", "this checkpoint has no chat format");
+        status = STATUS_UNSUPPORTED;
+    }
+    if (status == STATUS_OK)
+        status = chat ? chat_prompt_ids(self, &document, &facts, &error)
+                      : completion_prompt_ids(self, &document, &facts, &error);
+    if (status == STATUS_OK)
+        status = client_begin(self, exchange, &parameters, &facts, &error);
+    if (status != STATUS_OK)
+        answer_error(self, exchange, &error);
+    document_fini(&document);
+}
+
+static void answer_text(http_exchange_t *exchange, unsigned status, const char *type,
+                        const char *text)
+{
+    http_answer(exchange, status, type, status == 503 ? 1 : 0, text, strlen(text));
+}
+
+/* The only model there is: in a list of one, or by its name. */
+static void answer_models(port_state_t *self, http_exchange_t *exchange, bool list)
+{
+    const char *name = self->topology->served_name;
+    char tail[128];
+    text_buffer_t out;
+
+    text_buffer_init(&out, 1 << 16);
+    text_put_text(&out, list ? "{\"object\": \"list\", \"data\": [" : "");
+    text_put_text(&out, "{\"id\": \"");
+    text_put_escaped_text(&out, name, strlen(name));
+    snprintf(tail, sizeof(tail),
+             "\", \"object\": \"model\", \"created\": 0, \"owned_by\": \"lockstep\", "
+             "\"max_model_len\": %u}%s",
+             self->topology->context_tokens, list ? "]}" : "");
+    text_put_text(&out, tail);
+    http_answer(exchange, 200, "application/json", 0, out.bytes, out.used);
+    text_buffer_fini(&out);
+}
+
+/* The methods of a path that clients know; NULL: there is no such path. */
+static const char *methods_of(const char *path)
+{
+    static const struct {
+        const char *path;
+        const char *methods;
+    } known[] = {{"/v1/chat/completions", "POST"}, {"/v1/completions", "POST"},
+                 {"/v1/models", "GET, HEAD"},      {"/health", "GET, HEAD"},
+                 {"/ready", "GET, HEAD"},          {"/metrics", "GET, HEAD"}};
+
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        if (strcmp(path, known[i].path) == 0)
+            return known[i].methods;
+    return NULL;
+}
+
+static void answer_metrics(port_state_t *self, http_exchange_t *exchange)
+{
+    text_buffer_t out;
+
+    text_buffer_init(&out, 1 << 20);
+    metrics_put(&self->metrics, self->ready, self->topology, &self->availability, &out);
+    http_answer(exchange, 200, "text/plain; version=0.0.4", 0, out.bytes, out.used);
+    text_buffer_fini(&out);
+}
+
+/* {"status": "ready", "degraded": ["decode/1/rank/0"]}; the names are ours, nothing in them needs
+ * escaping. 503 only if nobody is answered. */
+static void answer_ready(port_state_t *self, http_exchange_t *exchange)
+{
+    const char *status = self->ready                           ? "ready"
+                         : self->closing                       ? "closing"
+                         : availability_hopeless(&self->availability)    ? "degraded"
+                                                               : "starting";
+    const char *between = "";
+    text_buffer_t out;
+
+    text_buffer_init(&out, 1 << 20);
+    text_put_text(&out, "{\"status\": \"");
+    text_put_text(&out, status);
+    text_put_text(&out, "\", \"degraded\": [");
+    for (uint32_t i = 0; i < self->topology->actor_count; i++) {
+        if (!self->availability.down[i])
+            continue;
+        text_put_text(&out, between);
+        text_put_text(&out, "\"");
+        text_put_text(&out, self->topology->actors[i].name);
+        text_put_text(&out, "\"");
+        between = ", ";
+    }
+    text_put_text(&out, "]}");
+    http_answer(exchange, self->ready ? 200 : 503, "application/json", self->ready ? 0 : 1,
+                out.bytes, out.used);
+    text_buffer_fini(&out);
+}
+
+/* What clients and operators may ask. */
+bool routes_get(void *context, http_exchange_t *exchange, const char *path)
+{
+    port_state_t *self = context;
+
+    if (strcmp(path, "/health") == 0)
+        answer_text(exchange, 200, "application/json", "{\"status\": \"alive\"}");
+    else if (strcmp(path, "/ready") == 0)
+        answer_ready(self, exchange);
+    else if (strcmp(path, "/metrics") == 0)
+        answer_metrics(self, exchange);
+    else
+        return false;
+    return true;
+}
+
+void routes_request(void *context, http_exchange_t *exchange, const char *method, const char *path,
+                    const char *body, size_t bytes)
+{
+    port_state_t *self = context;
+    static const char models[] = "/v1/models/";
+    /* Of a HEAD libmicrohttpd sends the head alone. */
+    bool get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    bool post = strcmp(method, "POST") == 0;
+    openai_error_t error;
+
+    if (post && strcmp(path, "/v1/chat/completions") == 0) {
+        answer_completion(self, exchange, true, body, bytes);
+    } else if (post && strcmp(path, "/v1/completions") == 0) {
+        answer_completion(self, exchange, false, body, bytes);
+    } else if (get && strcmp(path, "/v1/models") == 0) {
+        answer_models(self, exchange, true);
+    } else if (get && strncmp(path, models, sizeof(models) - 1) == 0 &&
+               strcmp(path + sizeof(models) - 1, self->topology->served_name) == 0) {
+        answer_models(self, exchange, false);
+    } else if (!get || !routes_get(self, exchange, path)) {
+        const char *methods = methods_of(path);
+
+        openai_error_set(&error, methods ? 405 : 404, "", "there is no %s %s", method, path);
+        if (methods)
+            http_header_add(exchange, "Allow", methods);
+        answer_error(self, exchange, &error);
+    }
+}
+
+/* ---- what an operator says ------------------------------------------------------------------- */
+
+static bool admin_next(void *context, uint32_t *cursor, admin_request_t *request)
+{
+    port_state_t *self = context;
+    client_t *client;
+
+    do {
+        if (++*cursor >= self->client_max)
+            return false;
+        client = &self->clients[*cursor];
+    } while (!client->id);
+    *request = (admin_request_t){
+        .id = client->reply.id,
+        .state = client->ended        ? "sending"
+                 : client->abort_said ? "aborting"
+                 : client->received   ? "answering"
+                                      : "waiting",
+        .age_ms = (uint64_t)(1e3 * (port_now(self) - client->came_at)),
+        .prompt_tokens = client->reply.facts.prompt_tokens,
+        .tokens = client->received,
+    };
+    return true;
+}
+
+static bool admin_abort(void *context, const char *id)
+{
+    port_state_t *self = context;
+
+    for (uint32_t i = 1; i < self->client_max; i++) {
+        client_t *client = &self->clients[i];
+
+        if (!client->id || client->ended || strcmp(client->reply.id, id) != 0)
+            continue;
+        client->by_operator = true;
+        client_abort(self, client, END_ABORTED);
+        return true;
+    }
+    return false;
+}
+
+static void admin_drain(void *context, http_exchange_t *exchange, const char *instance, bool on,
+                        bool force)
+{
+    port_state_t *self = context;
+    const topology_actor_t *actor = topology_actor_by_name(self->topology, instance);
+    message_drain_t drain = {actor ? actor->id : 0, on, force};
+    char text[ACTOR_NAME_BYTES_MAX + 64];
+
+    if (!actor) {
+        snprintf(text, sizeof(text), "there is no %.*s", ACTOR_NAME_BYTES_MAX, instance);
+        admin_answer(exchange, 404, "instance", text);
+    } else if (self->draining) {
+        admin_answer(exchange, 503, "", "another one is asked for");
+    } else {
+        self->draining = true;
+        self->drain = exchange;
+        process_post(self->process, PORT_CLIENT, MESSAGE_drain, &drain);
+    }
+}
+
+void routes_drain_answer(port_state_t *self, const message_drain_answer_t *m)
+{
+    const char *name = self->topology->actors[m->actor].name;
+    unsigned status = m->status == STATUS_OK ? 200 : 409;
+    char text[ACTOR_NAME_BYTES_MAX + REASON_BYTES_MAX + 2];
+
+    LOG(INFO, "GATEWAY-DRAIN actor=%s answer=%u", name, status);
+    snprintf(text, sizeof(text), "%s: %.*s", name, (int)m->detail.count,
+             m->detail.count ? m->detail.data : "");
+    if (self->drain)
+        admin_answer(self->drain, status, "instance", text);
+    self->drain = NULL;
+    self->draining = false;
+}
+
+static void admin_done(void *context, const http_exchange_t *exchange)
+{
+    port_state_t *self = context;
+
+    if (self->drain == exchange)
+        self->drain = NULL; /* it did not wait */
+}
+
+const admin_handlers_t routes_admin = {admin_next, admin_abort, routes_get, admin_drain,
+                                       admin_done};
