@@ -1,8 +1,8 @@
 """against.py REV [NAME...] [--turns N] [--json FILE] - this tree against another revision of it.
 
 Builds REV beside this one (build/against) and runs the benchmarks of both in turns: copy message
-journal fanout control forward gateway, or those named. Each revision runs its own programs. A row is
-the median over turns of what one revision reached divided by what the other did, larger is better:
+journal fanout control forward gateway, or those named. Each revision runs its own programs. A row
+is the median over turns of what this one reached divided by what the other did, larger is better:
 of a benchmark that measures against something else its ratio to that, so a busy machine moves both
 sides; of the others tokens a second. Rows that only one revision has are named.
 """
@@ -31,7 +31,8 @@ def prepare(revision):
     else:
         call("git", "worktree", "add", "--quiet", "--detach", OTHER, revision)
     with open(os.path.join(ROOT, "build", "bench", "against.log"), "w", encoding="utf-8") as log:
-        for command in (["cmake", "--preset", "release"], ["cmake", "--build", "--preset", "release"]):
+        for command in (["cmake", "--preset"], ["cmake", "--build", "--preset"]):
+            command.append("release")
             call(*command, cwd=OTHER, stdout=log, stderr=log)
 
 
@@ -98,7 +99,8 @@ def main():
     rows = []
     for name in a.names or NAMES:
         for row, ratio in compare(name, a.turns):
-            print(f"{name:8} {row:40} {'only in one' if ratio is None else f'{ratio:.3f}'}", flush=True)
+            text = "only in one" if ratio is None else f"{ratio:.3f}"
+            print(f"{name:8} {row:40} {text}", flush=True)
             rows.append({"benchmark": name, "name": row, "ratio": ratio})
     if a.json:
         with open(a.json, "w", encoding="utf-8") as file:
