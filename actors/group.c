@@ -26,25 +26,26 @@ static size_t lay_out(group_t *group, const actor_birth_t *birth)
     group->pages = setup ? setup->pages : shape->pages;
     group->borders = setup ? setup->borders : shape->borders;
     ASSERT(group->pages > 1);
-    group->items_max = 4 * group->slots + 4;
-    if (group->items_max > STEP_ITEMS_MAX)
-        group->items_max = STEP_ITEMS_MAX;
-    group->words_max = shape->chunk_tokens + 2 * group->pages + topology->context_tokens +
-                       4 * BORDERS_PER_RUN_MAX * group->slots;
-    group->longs_max = 2 * group->pages + topology->context_tokens / PAGE_TOKENS + 1 +
-                       2 * BORDERS_PER_RUN_MAX * group->slots;
+    group->build_max.items = 4 * group->slots + 4;
+    if (group->build_max.items > STEP_ITEMS_MAX)
+        group->build_max.items = STEP_ITEMS_MAX;
+    group->build_max.words = shape->chunk_tokens + 2 * group->pages + topology->context_tokens +
+                             4 * BORDERS_PER_RUN_MAX * group->slots;
+    group->build_max.longs = 2 * group->pages + topology->context_tokens / PAGE_TOKENS + 1 +
+                             2 * BORDERS_PER_RUN_MAX * group->slots;
     group->closed_max = 2 * (shape->chunk_tokens / PAGE_TOKENS) + 4 * group->slots + 4;
     if (group->closed_max > CLOSED_MAX)
         group->closed_max = CLOSED_MAX;
     group->items_offset =
-        block_take(&end, sizeof(group_item_t) * STEPS_IN_FLIGHT_MAX * group->items_max);
+        block_take(&end, sizeof(group_item_t) * STEPS_IN_FLIGHT_MAX * group->build_max.items);
     group->tokens_offset =
         block_take(&end, sizeof(group_token_t) * STEPS_IN_FLIGHT_MAX * group->slots);
     group->closed_offset =
         block_take(&end, sizeof(record_closed_t) * STEPS_IN_FLIGHT_MAX * group->closed_max);
-    group->build_items_offset = block_take(&end, sizeof(record_step_item_t) * group->items_max);
-    group->build_words_offset = block_take(&end, sizeof(uint32_t) * group->words_max);
-    group->build_longs_offset = block_take(&end, sizeof(uint64_t) * group->longs_max);
+    group->build_items_offset =
+        block_take(&end, sizeof(record_step_item_t) * group->build_max.items);
+    group->build_words_offset = block_take(&end, sizeof(uint32_t) * group->build_max.words);
+    group->build_longs_offset = block_take(&end, sizeof(uint64_t) * group->build_max.longs);
     return end;
 }
 
@@ -258,7 +259,7 @@ void group_reform(group_t *group, const char *reason, outbox_t *outbox)
     group->phase = GROUP_FORMING;
     group->seq = group->done_seq = group->chain = 0;
     group->in_flight = group->running = group->rows = 0;
-    group->build_items = group->build_words = group->build_longs = 0;
+    group->build = (group_load_t){0};
     group->since_ms = group->now_ms;
     for (uint32_t i = 0; i < group->rank_count; i++) {
         if (group->ranks[i].incarnation != 0)
@@ -363,28 +364,49 @@ bool group_may_run(const group_t *group)
     return group->running < group->depth;
 }
 
-bool group_room(const group_t *group, uint32_t items, uint32_t words, uint32_t longs)
+/* At most: every number of an item may need its longest form. */
+static uint64_t load_bytes(const group_load_t *load)
 {
-    return items <= group->items_max - group->build_items &&
-           words <= group->words_max - group->build_words &&
-           longs <= group->longs_max - group->build_longs;
+    return GROUP_ITEM_BYTES * ((uint64_t)load->items + 1) /* and the message's own fields */
+           + GROUP_WORD_BYTES * ((uint64_t)load->words + load->borrowed) +
+           GROUP_LONG_BYTES * (uint64_t)load->longs;
+}
+
+_Static_assert((uint64_t)GROUP_ITEM_BYTES * 8 +
+                       GROUP_WORD_BYTES * ((uint64_t)PROMPT_TOKENS_MAX + STEP_TOKENS_MAX +
+                                           2 * (PROMPT_TOKENS_MAX / PAGE_TOKENS + 1) +
+                                           2 * BORDERS_PER_RUN_MAX + 2 * LOGIT_BIAS_MAX) +
+                       GROUP_LONG_BYTES * ((uint64_t)2 * (PROMPT_TOKENS_MAX / PAGE_TOKENS + 1) +
+                                           BORDERS_PER_RUN_MAX) <=
+                   MESSAGE_BYTES_MAX,
+               "any attempt alone fits a STEP");
+
+bool group_room(const group_t *group, group_load_t more)
+{
+    const group_load_t *build = &group->build, *max = &group->build_max;
+    const group_load_t sum = {build->items + more.items, build->words + more.words,
+                              build->longs + more.longs, build->borrowed + more.borrowed};
+
+    return sum.items <= max->items && sum.words <= max->words && sum.longs <= max->longs &&
+           load_bytes(&sum) <= MESSAGE_BYTES_MAX;
 }
 
 static group_item_t *items_of(group_t *group, uint64_t seq)
 {
-    return AT(group, group_item_t, items_offset) + (seq % STEPS_IN_FLIGHT_MAX) * group->items_max;
+    return AT(group, group_item_t, items_offset) +
+           (seq % STEPS_IN_FLIGHT_MAX) * group->build_max.items;
 }
 
 record_step_item_t *group_add(group_t *group, device_item_kind_t kind, uint32_t slot,
                               uint64_t request, uint32_t attempt_number, uint32_t attempt,
                               bool alone)
 {
-    uint32_t index = group->build_items;
+    uint32_t index = group->build.items;
     record_step_item_t *item = &AT(group, record_step_item_t, build_items_offset)[index];
 
     ASSERT(group->in_flight < STEPS_IN_FLIGHT_MAX);
-    ASSERT(index < group->items_max);
-    group->build_items++;
+    ASSERT(index < group->build_max.items);
+    group->build.items++;
     *item = (record_step_item_t){
         .kind = (uint8_t)kind,
         .slot = slot,
@@ -404,28 +426,33 @@ record_step_item_t *group_add(group_t *group, device_item_kind_t kind, uint32_t 
 
 uint32_t *group_words(group_t *group, uint32_t count)
 {
-    uint32_t *words = AT(group, uint32_t, build_words_offset) + group->build_words;
+    uint32_t *words = AT(group, uint32_t, build_words_offset) + group->build.words;
 
-    ASSERT(count <= group->words_max - group->build_words);
-    group->build_words += count;
+    ASSERT(count <= group->build_max.words - group->build.words);
+    group->build.words += count;
     return words;
 }
 
 uint64_t *group_longs(group_t *group, uint32_t count)
 {
-    uint64_t *longs = AT(group, uint64_t, build_longs_offset) + group->build_longs;
+    uint64_t *longs = AT(group, uint64_t, build_longs_offset) + group->build.longs;
 
-    ASSERT(count <= group->longs_max - group->build_longs);
-    group->build_longs += count;
+    ASSERT(count <= group->build_max.longs - group->build.longs);
+    group->build.longs += count;
     return longs;
+}
+
+void group_borrow(group_t *group, uint32_t count)
+{
+    group->build.borrowed += count;
 }
 
 /* No pointer outlives the planner: the block may be copied away between two messages. */
 void group_drop(group_t *group)
 {
     memset(AT(group, record_step_item_t, build_items_offset), 0,
-           group->build_items * sizeof(record_step_item_t));
-    group->build_items = group->build_words = group->build_longs = 0;
+           group->build.items * sizeof(record_step_item_t));
+    group->build = (group_load_t){0};
 }
 
 uint64_t group_send(group_t *group, outbox_t *outbox)
@@ -435,11 +462,11 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
     group_item_t *kept = items_of(group, step.seq);
     uint32_t count = group->rank_count, rows = 0;
 
-    if (group->build_items == 0)
+    if (group->build.items == 0)
         return 0;
     step.items.data = items;
-    step.items.count = group->build_items;
-    for (uint32_t i = 0; i < group->build_items; i++) {
+    step.items.count = group->build.items;
+    for (uint32_t i = 0; i < group->build.items; i++) {
         kept[i].position = items[i].position;
         kept[i].count = items[i].count;
         kept[i].sample = items[i].sample;
@@ -456,7 +483,7 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
     group->steps[step.seq % STEPS_IN_FLIGHT_MAX] = (group_step_t){
         .seq = step.seq,
         .parent = step.parent,
-        .item_count = group->build_items,
+        .item_count = group->build.items,
         .rows = rows,
     };
     group->chain = step_chain(step.parent, &step);
@@ -474,7 +501,7 @@ uint64_t group_send(group_t *group, outbox_t *outbox)
 const group_item_t *group_items(const group_t *group, const group_step_t *step)
 {
     return AT_CONST(group, group_item_t, items_offset) +
-           (step->seq % STEPS_IN_FLIGHT_MAX) * group->items_max;
+           (step->seq % STEPS_IN_FLIGHT_MAX) * group->build_max.items;
 }
 
 const group_token_t *group_tokens(const group_t *group, const group_step_t *step)
@@ -693,7 +720,7 @@ void group_check(const group_t *group)
     ASSERT((group->rows > 0) == (group->running > 0));
     ASSERT(group->seq == group->done_seq + group->in_flight);
     ASSERT(group->phase == GROUP_READY || group->seq == 0);
-    ASSERT(group->build_items == 0);
+    ASSERT(group->build.items == 0);
     for (uint32_t i = 0; i < group->rank_count; i++) {
         const group_rank_t *rank = &group->ranks[i];
 

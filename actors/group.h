@@ -24,7 +24,20 @@
 #include "runtime/actor.h"
 #include "topology/topology.h"
 
-enum { GROUP_QUIESCE_MS = 10000 }; /* a rank may take this long to leave an epoch, before KILL */
+enum {
+    GROUP_QUIESCE_MS = 10000, /* a rank may take this long to leave an epoch, before KILL */
+    GROUP_ITEM_BYTES = 192,   /* an item of an encoded STEP without what its lists hold */
+    GROUP_WORD_BYTES = 4,     /* an element of such a list: 32 bits */
+    GROUP_LONG_BYTES = 8,     /* and 64 bits */
+};
+
+/* What a step has of everything that a STEP message bounds. */
+typedef struct {
+    uint32_t items;
+    uint32_t words;    /* 32-bit elements of lists, in the group's own memory */
+    uint32_t longs;    /* 64-bit ones */
+    uint32_t borrowed; /* 32-bit elements in other memory */
+} group_load_t;
 
 /* The `setup` of both leaders. With NULL, counts are the topology's and there is no end token. */
 typedef struct {
@@ -33,7 +46,7 @@ typedef struct {
     uint32_t end_token_count;
     uint32_t end_tokens[EOS_TOKENS_MAX];
     uint32_t quiesce_ms; /* 0: GROUP_QUIESCE_MS */
-    uint32_t depth; /* steps that run, in flight at once; 0: STEPS_AHEAD_MAX */
+    uint32_t depth;      /* steps that run, in flight at once; 0: STEPS_AHEAD_MAX */
 } leader_setup_t;
 
 typedef enum { GROUP_FORMING, GROUP_READY } group_phase_t;
@@ -109,7 +122,7 @@ typedef struct {
     uint32_t running;   /* of these, how many run something */
     uint32_t depth;     /* at most so many of them */
     uint32_t rows;      /* and how much */
-    uint32_t stall_ms; /* a step may take this long */
+    uint32_t stall_ms;  /* a step may take this long */
     uint32_t quiesce_ms;
     uint32_t pages; /* what ranks must have */
     uint32_t borders;
@@ -124,12 +137,8 @@ typedef struct {
     group_step_t steps[STEPS_IN_FLIGHT_MAX];
     message_instance_t said[2];
     /* the step that is being built */
-    uint32_t build_items;
-    uint32_t build_words;
-    uint32_t build_longs;
-    uint32_t items_max;
-    uint32_t words_max;
-    uint32_t longs_max;
+    group_load_t build;
+    group_load_t build_max; /* but of borrowed ones, which only the message's size bounds */
     uint32_t closed_max;
     size_t items_offset; /* from this struct; the block stays relocatable */
     size_t tokens_offset;
@@ -190,8 +199,9 @@ uint8_t group_leader_state(const group_t *group, uint32_t attempts);
 bool group_may_step(const group_t *group, const outbox_t *outbox);
 /* True if it may run something. */
 bool group_may_run(const group_t *group);
-/* True if the step being built has room for this much more. */
-bool group_room(const group_t *group, uint32_t items, uint32_t words, uint32_t longs);
+/* True if the step being built has room for this much more, in memory and in its message. An
+ * attempt of any length and with any parameters has room in an empty step. */
+bool group_room(const group_t *group, group_load_t more);
 /* A zeroed item at the end of the step; group_room must be true. `attempt` is the leader's index. */
 record_step_item_t *group_add(group_t *group, device_item_kind_t kind, uint32_t slot,
                               uint64_t request, uint32_t attempt_number, uint32_t attempt,
@@ -199,6 +209,8 @@ record_step_item_t *group_add(group_t *group, device_item_kind_t kind, uint32_t 
 /* Memory for the views of items, valid until group_send. */
 uint32_t *group_words(group_t *group, uint32_t count);
 uint64_t *group_longs(group_t *group, uint32_t count);
+/* A view of this many 32-bit elements into other memory is shown in an item. */
+void group_borrow(group_t *group, uint32_t count);
 /* Forgets what was built. */
 void group_drop(group_t *group);
 /* Sends what was built, if anything. Returns its seq, or 0. */

@@ -57,7 +57,8 @@ typedef struct {
     uint32_t position;      /* OPEN: tokens already there. LOAD, RUN: first token position */
     uint32_t count;         /* RUN: tokens */
     /* RUN: `count` tokens as given, or NULL: one token, carried from the slot's last sample.
-     * OPEN: tokens that count as prompt for the repetition penalty, or NULL */
+     * OPEN: tokens already there that count as prompt for the repetition penalty, or NULL. What runs in a slot opened
+     * at position 0 is prompt too, so OPEN names only what a border brings */
     const uint32_t *tokens;
     uint32_t token_count;   /* of `tokens` */
     bool sample;            /* RUN: draw a token after the last row */

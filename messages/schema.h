@@ -89,7 +89,7 @@
     F(r, u32, attempt, 0, "attempt")                                                                                   \
     F(r, u32, position, 0, "OPEN: tokens already there. LOAD, RUN: first token position")                                                 \
     F(r, u32, count, 0, "RUN: tokens")                                                                                 \
-    F(r, tokens, tokens, STEP_TOKENS_MAX, "RUN: given tokens, or empty: carried from the slot. OPEN: penalty prompt")  \
+    F(r, tokens, tokens, PROMPT_TOKENS_MAX, "RUN: given tokens, or empty: carried from the slot. OPEN: penalty prompt")    \
     F(r, u8, sample, 0, "RUN: draw a token after the last row")                                                        \
     F(r, u8, tail, 0, "RUN: report the open page and the slot")                                                        \
     F(r, u32s, pages, PROMPT_TOKENS_MAX / PAGE_TOKENS + 1, "OPEN, EXTEND: in order")                                   \

@@ -5,7 +5,11 @@
 
 #include "runtime/codec.h"
 
-enum { CAPTURE_PUSHES_MAX = 4096, CAPTURE_KEYS = 65536 };
+enum {
+    CAPTURE_PUSHES_MAX = 4096,
+    CAPTURE_KEYS = 65536,
+    CAPTURE_ARENA_BYTES = 4 * MESSAGE_ARENA_BYTES
+};
 
 typedef struct {
     actor_id_t to;
@@ -55,13 +59,13 @@ capture_t *capture_open(const message_table_t *table, const roster_t *roster, ac
 {
     capture_t *capture = calloc(1, sizeof(*capture));
     uint8_t *scratch = malloc(MESSAGE_BYTES_MAX);
-    void *memory = malloc(MESSAGE_ARENA_BYTES);
+    void *memory = malloc(CAPTURE_ARENA_BYTES);
 
     ASSERT(capture && scratch && memory);
     capture->denied = calloc(CAPTURE_KEYS, sizeof(*capture->denied));
     ASSERT(capture->denied != NULL);
     capture->table = table;
-    arena_init(&capture->arena, memory, MESSAGE_ARENA_BYTES);
+    arena_init(&capture->arena, memory, CAPTURE_ARENA_BYTES);
     outbox_init(&capture->outbox, table, roster, self,
                 (outbox_sink_t){capture, put, is_up, may_send, NULL}, scratch, MESSAGE_BYTES_MAX);
     return capture;

@@ -30,6 +30,7 @@ static void add_open(decode_t *self, attempt_t *attempt)
 
     item->position = attempt->prompt_tokens;
     item->sampling = request_sampling(&attempt->parameters);
+    group_borrow(group_of(self), 2 * attempt->parameters.bias_count);
     item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
     chain_read(store_of(self), &attempt->penalty, 0, attempt->penalty.count, penalty);
     item->tokens = (u32s_view_t){penalty, attempt->penalty.count};
@@ -44,11 +45,15 @@ static uint32_t add_run(decode_t *self, attempt_t *attempt, uint32_t rows_max)
     uint32_t left = attempt->given.count - attempt->given_run;
     uint32_t count = left == 0 ? 1 : left < rows_max ? left : rows_max;
     uint32_t pages = tokens_pages(attempt->position + count);
-    uint32_t words = count + attempt->penalty.count + pages + attempt->page_count;
+    group_load_t need = {3, count + pages + attempt->page_count, pages + attempt->page_count, 0};
     uint32_t added = 0;
     record_step_item_t *item;
 
-    if (!group_room(group, 3, words, pages + attempt->page_count))
+    if (!attempt->slot_open) {
+        need.words += attempt->penalty.count;
+        need.borrowed = 2 * attempt->parameters.bias_count;
+    }
+    if (!group_room(group, need))
         return 0;
     if (!decode_grow(self, attempt, pages, &added)) {
         self->starving = true;
@@ -81,7 +86,8 @@ static void add_closes(decode_t *self)
 
     for (uint32_t i = self->leader.live.first; i != NIL && self->leader.closes_due > 0;
          i = all[i].link.next) {
-        if (all[i].state != ENDING || !all[i].slot_open || !group_room(group_of(self), 1, 0, 0))
+        if (all[i].state != ENDING || !all[i].slot_open ||
+            !group_room(group_of(self), (group_load_t){.items = 1}))
             continue;
         add_item(self, &all[i], DEVICE_CLOSE);
         all[i].slot_open = false;

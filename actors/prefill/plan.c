@@ -81,15 +81,16 @@ static void add_open(prefill_t *self, attempt_t *attempt)
     leader_set_pages(self, pages_of(self, attempt), attempt->page_count, item);
     item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
     item->sampling = request_sampling(&attempt->parameters);
-    if (request_has_penalty(&attempt->parameters)) {
-        uint32_t *prompt = group_words(group_of(self), attempt->prompt_tokens);
-
-        chain_read(store_of(self), &attempt->prompt, 0, attempt->prompt_tokens, prompt);
-        item->tokens = (u32s_view_t){prompt, attempt->prompt_tokens};
-    }
+    group_borrow(group_of(self), 2 * attempt->parameters.bias_count);
     attempt->slot_open = true;
     if (attempt->cached_tokens == 0)
         return;
+    if (request_has_penalty(&attempt->parameters)) { /* the tokens that run are prompt anyway */
+        uint32_t *prompt = group_words(group_of(self), attempt->cached_tokens);
+
+        chain_read(store_of(self), &attempt->prompt, 0, attempt->cached_tokens, prompt);
+        item->tokens = (u32s_view_t){prompt, attempt->cached_tokens};
+    }
     item = add_item(self, attempt, DEVICE_LOAD);
     item->position = attempt->cached_tokens;
     item->border = attempt->border.value;
@@ -137,13 +138,17 @@ static uint32_t add_run(prefill_t *self, attempt_t *attempt, uint32_t rows_max)
     group_t *group = group_of(self);
     uint32_t left = attempt->prompt_tokens - attempt->position;
     uint32_t count = left < rows_max ? left : rows_max;
-    uint32_t opening = attempt->slot_open ? 0 : attempt->page_count;
-    uint32_t penalty = request_has_penalty(&attempt->parameters) ? attempt->prompt_tokens : 0;
+    group_load_t need = {4, count + 2 * BORDERS_PER_RUN_MAX, BORDERS_PER_RUN_MAX, 0};
     record_step_item_t *item;
     uint32_t *tokens;
 
-    if (!group_room(group, 4, count + opening + penalty + 2 * BORDERS_PER_RUN_MAX,
-                    opening + BORDERS_PER_RUN_MAX))
+    if (!attempt->slot_open) {
+        need.words += attempt->page_count;
+        need.words += request_has_penalty(&attempt->parameters) ? attempt->cached_tokens : 0;
+        need.longs += attempt->page_count;
+        need.borrowed = 2 * attempt->parameters.bias_count;
+    }
+    if (!group_room(group, need))
         return 0;
     if (!attempt->slot_open)
         add_open(self, attempt);
@@ -186,7 +191,7 @@ static void add_all(prefill_t *self)
 
     for (uint32_t i = self->leader.live.first; i != NIL && self->leader.closes_due > 0;
          i = all[i].link.next) {
-        if (!wants_close(&all[i]) || !group_room(group_of(self), 1, 0, 0))
+        if (!wants_close(&all[i]) || !group_room(group_of(self), (group_load_t){.items = 1}))
             continue;
         add_item(self, &all[i], DEVICE_CLOSE);
         all[i].slot_open = false;

@@ -51,8 +51,17 @@ static void hear_step(peers_t *peers, uint32_t rank, const message_step_t *step)
         queue(peers, rank_of(peers, rank), MESSAGE_step_done, step->seq, 0);
     if (rank != 0)
         return;
-    for (uint32_t i = 0; i < step->items.count; i++)
-        runs += step->items.data[i].kind == DEVICE_RUN;
+    for (uint32_t i = 0; i < step->items.count; i++) {
+        const record_step_item_t *item = &step->items.data[i];
+
+        runs += item->kind == DEVICE_RUN;
+        if (item->kind == DEVICE_OPEN && item->position == 0)
+            peers->history = 0;
+        if (item->kind == DEVICE_OPEN)
+            peers->history += item->tokens.count;
+        if (item->kind == DEVICE_RUN)
+            peers->history += item->count;
+    }
     if (runs > peers->runs_in_step_max)
         peers->runs_in_step_max = runs;
     peers->steps[step->seq % STEPS_IN_FLIGHT_MAX] = *step;
@@ -205,7 +214,7 @@ static void send(peers_t *peers, actor_id_t from, uint16_t id, const void *body)
 static void send_step_done(peers_t *peers, const peers_answer_t *answer)
 {
     static record_step_token_t tokens[SLOTS_MAX];
-    static record_closed_t closed[64];
+    static record_closed_t closed[CLOSED_MAX];
     message_step_done_t done = {.epoch = peers->epoch, .seq = answer->number, .call = 12};
     const message_step_t *step = &peers->steps[answer->number % STEPS_IN_FLIGHT_MAX];
     uint32_t rank = answer->from - peers->scene->id - 1u;
@@ -323,7 +332,7 @@ static void join(peers_t *peers, uint32_t rank)
     message_rank_join_t m = {
         .rank = rank,
         .pool = {rank_of(peers, rank), peers->lives[rank_of(peers, rank)], {name, 5}, 4096},
-        .pages = 64,
+        .pages = peers->scene->topology.decodes[0].pages,
         .borders = 16,
         .slots = 8,
         .weights_digest = 1,
@@ -347,10 +356,12 @@ static void announce_pools(peers_t *peers)
     send(peers, peers->prefill, MESSAGE_pools, &m);
 }
 
-void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
+static void open_in(peers_t *peers, const actor_type_t *type, topology_kind_t kind, bool large)
 {
     *peers = (peers_t){.tp = 2, .decodes = kind == TOPOLOGY_DECODE};
-    peers->scene = scene_open(type, kind, 1, 1, peers->tp);
+    peers->sampling = (record_sampling_t){.top_p = 1, .repetition_penalty = 1};
+    peers->scene =
+        large ? scene_open_large(type, kind, peers->tp) : scene_open(type, kind, 1, 1, peers->tp);
     peers->gateway = scene_actor(peers->scene, TOPOLOGY_GATEWAY, 0);
     peers->prefill = scene_actor(peers->scene, TOPOLOGY_PREFILL, 0);
     peers->decode = scene_actor(peers->scene, TOPOLOGY_DECODE, 0);
@@ -365,6 +376,16 @@ void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
     peers_run(peers);
 }
 
+void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
+{
+    open_in(peers, type, kind, false);
+}
+
+void peers_open_large(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
+{
+    open_in(peers, type, kind, true);
+}
+
 void peers_close(peers_t *peers)
 {
     scene_close(peers->scene);
@@ -373,23 +394,24 @@ void peers_close(peers_t *peers)
 void peers_request(peers_t *peers, uint64_t request, uint32_t prompt_tokens, uint32_t answer_tokens,
                    const uint32_t *forced, uint32_t forced_count, bool alone)
 {
-    static uint32_t prompt[4096];
+    static uint32_t prompt[PROMPT_TOKENS_MAX];
     message_submit_t submit = {.request = request, .attempt = 1, .decode = peers->decode};
     message_reserve_t reserve = {.request = request, .attempt = 1, .gateway = peers->gateway};
     const record_seniority_t seniority = {1000 + request, peers->gateway, request};
-    record_sampling_t sampling = {.top_p = 1, .repetition_penalty = 1};
     record_limits_t limits = {.output_tokens_max = answer_tokens};
 
     for (uint32_t i = 0; i < prompt_tokens; i++)
-        prompt[i] = 7 + i % 50;
+        prompt[i] = VOCABULARY_MAX - 50 + i % 50; /* in their longest form */
     submit.seniority = reserve.seniority = seniority;
     submit.transfer = reserve.transfer = peers->transfer;
     submit.alone = reserve.alone = alone;
-    submit.sampling = reserve.sampling = sampling;
+    submit.sampling = reserve.sampling = peers->sampling;
     submit.limits = reserve.limits = limits;
     submit.forced = reserve.forced = (u32s_view_t){forced, forced_count};
     submit.prompt = (u32s_view_t){prompt, prompt_tokens};
     reserve.prompt_tokens = prompt_tokens;
+    if (peers->sampling.repetition_penalty > 1)
+        reserve.penalty_prompt = submit.prompt;
     if (peers->decodes)
         send(peers, peers->prefill, MESSAGE_reserve, &reserve);
     else

@@ -40,6 +40,7 @@ typedef struct {
     scene_t *scene;
     uint16_t tp;
     bool decodes; /* the leader is a decode leader */
+    record_sampling_t sampling; /* of requests to come */
     actor_id_t gateway, prefill, decode, transfer, supervisor;
     incarnation_t lives[ACTORS_MAX]; /* 0: dead */
     /* ranks */
@@ -48,6 +49,7 @@ typedef struct {
     message_step_t steps[STEPS_IN_FLIGHT_MAX]; /* by seq, as rank 0 got them */
     uint64_t step_count;
     uint32_t runs_in_step_max;
+    uint64_t history; /* tokens that slots remember for penalties since the last OPEN at 0 */
     /* who has opened what */
     uint64_t transfer_open; /* requests, as bits */
     uint64_t decode_open;
@@ -69,6 +71,8 @@ typedef struct {
     uint32_t answer_count;
 } peers_t;
 
+/* As peers_open, in a deployment with a context of PROMPT_TOKENS_MAX and the largest chunks. */
+void peers_open_large(peers_t *peers, const actor_type_t *type, topology_kind_t kind);
 /* A group that is ready, and paired with the other side. */
 void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind);
 void peers_close(peers_t *peers);

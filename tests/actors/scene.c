@@ -34,15 +34,13 @@ void scene_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, u
     topology_derive_actors(topology);
 }
 
-scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
-                    uint16_t decodes, uint16_t tp)
+/* On the topology that it has already. */
+static scene_t *open_on(scene_t *scene, const actor_type_t *type, topology_kind_t kind)
 {
-    scene_t *scene = calloc(1, sizeof(*scene));
     actor_birth_t birth = {.incarnation = 1};
     arena_t arena;
     size_t bytes;
 
-    scene_topology(&scene->topology, prefills, decodes, tp);
     roster_init(&scene->roster, &scene->topology);
     scene->type = type;
     scene->id = birth.id = kind == TOPOLOGY_RANK ? scene_rank(scene, TOPOLOGY_DECODE, 0, 0)
@@ -56,6 +54,28 @@ scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t pre
                      STATUS_OK);
     scene->dispatch.check = true;
     return scene;
+}
+
+scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
+                    uint16_t decodes, uint16_t tp)
+{
+    scene_t *scene = calloc(1, sizeof(*scene));
+
+    scene_topology(&scene->topology, prefills, decodes, tp);
+    return open_on(scene, type, kind);
+}
+
+scene_t *scene_open_large(const actor_type_t *type, topology_kind_t kind, uint16_t tp)
+{
+    scene_t *scene = calloc(1, sizeof(*scene));
+    topology_t *topology = &scene->topology;
+
+    scene_topology(topology, 1, 1, tp);
+    topology->context_tokens = PROMPT_TOKENS_MAX;
+    topology->prefills[0].pages = topology->decodes[0].pages =
+        8 * (PROMPT_TOKENS_MAX / PAGE_TOKENS) + 2;
+    topology->prefills[0].chunk_tokens = topology->decodes[0].chunk_tokens = STEP_TOKENS_MAX;
+    return open_on(scene, type, kind);
 }
 
 void scene_close(scene_t *scene)

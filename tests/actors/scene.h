@@ -23,6 +23,8 @@ void scene_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, u
  * instance 0 of `kind`, or rank 0 of decode group 0. */
 scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
                     uint16_t decodes, uint16_t tp);
+/* One group of each kind, in which everything is as large as a topology may say. */
+scene_t *scene_open_large(const actor_type_t *type, topology_kind_t kind, uint16_t tp);
 void scene_close(scene_t *scene);
 
 /* Dispatches one message and runs the planner. `status` of the handler is judged by the counters

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -103,6 +104,69 @@ static void test_forced_tokens_run_without_being_drawn_or_published(void **state
     assert_int_equal(peers->tokens, 2);
     assert_int_equal(peers->end.token_count, 5);
     expect_all_free(peers);
+}
+
+/* As in test_prefill.c; here the prompts of all that open compete for one STEP. */
+static void test_no_parameters_at_any_length_are_more_than_a_step_holds(void **state)
+{
+    static const uint32_t lengths[] = {1, PROMPT_TOKENS_MAX / 2, PROMPT_TOKENS_MAX - 2};
+    static uint32_t bias_tokens[LOGIT_BIAS_MAX];
+    static float bias_values[LOGIT_BIAS_MAX];
+    static peers_t peers;
+
+    (void)state;
+    peers_open_large(&peers, &decode_type, TOPOLOGY_DECODE);
+    peers.sampling.repetition_penalty = 10;
+    peers.sampling.logprobs = LOGPROBS_MAX + 1;
+    peers.sampling.bias_tokens = (u32s_view_t){bias_tokens, LOGIT_BIAS_MAX};
+    peers.sampling.bias_values = (f32s_view_t){bias_values, LOGIT_BIAS_MAX};
+    for (uint64_t i = 0; i < 6; i++)
+        peers_request(&peers, 1 + i, lengths[i % COUNT_OF(lengths)], 2, NULL, 0, false);
+    peers_run(&peers);
+    assert_int_equal(peers.ends, 6);
+    assert_int_equal(peers.end.reason, END_LENGTH);
+    assert_int_equal(peers.tokens, 6);
+    assert_int_equal(peers.history, 2 * (1 + PROMPT_TOKENS_MAX / 2 + PROMPT_TOKENS_MAX - 2) + 6);
+    assert_int_equal(counts(&peers)->reforms, 0);
+    expect_all_free(&peers);
+    peers_close(&peers);
+}
+
+/* What group_room counts is no less than what an encoded STEP takes. */
+static void test_a_step_with_room_fits_its_message(void **state)
+{
+    static record_step_item_t items[STEP_ITEMS_MAX];
+    static uint8_t bytes[MESSAGE_BYTES_MAX];
+    static group_t group = {.build_max = {STEP_ITEMS_MAX, UINT32_MAX, UINT32_MAX, 0}};
+    group_load_t most = {.longs = 1000, .borrowed = 1000};
+    message_step_t step = {.epoch = UINT64_MAX, .seq = UINT64_MAX, .parent = UINT64_MAX};
+    uint32_t *words = calloc(1, MESSAGE_BYTES_MAX);
+    uint64_t longs[1000] = {0};
+    size_t used = 0;
+
+    (void)state;
+    assert_non_null(words);
+    memset(items, 0xff, sizeof(items));
+    for (uint32_t i = 0; i < STEP_ITEMS_MAX; i++) {
+        items[i].tokens = items[i].pages = items[i].border_pages = items[i].border_targets =
+            items[i].sampling.bias_tokens = (u32s_view_t){words, 0};
+        items[i].sampling.bias_values = (f32s_view_t){(const float *)(const void *)words, 0};
+        items[i].generations = items[i].border_generations = (u64s_view_t){longs, 0};
+    }
+    step.items.data = items;
+    step.items.count = most.items = STEP_ITEMS_MAX;
+    while (group_room(&group, most))
+        most.words += 1000;
+    most.words -= 1000;
+    for (uint32_t i = 0, left = most.words; left > 0; i++) {
+        items[i].tokens.count = left < PROMPT_TOKENS_MAX ? left : PROMPT_TOKENS_MAX;
+        left -= items[i].tokens.count;
+    }
+    items[0].generations.count = most.longs;
+    items[0].pages.count = most.borrowed;
+    assert_int_equal(message_encode(MESSAGE_step, &step, bytes, sizeof(bytes), &used), STATUS_OK);
+    assert_true(used > MESSAGE_BYTES_MAX / 100 * 90);
+    free(words);
 }
 
 static void test_a_replay_that_differs_is_refused(void **state)
@@ -586,6 +650,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_is_decided),
+        cmocka_unit_test(test_no_parameters_at_any_length_are_more_than_a_step_holds),
+        cmocka_unit_test(test_a_step_with_room_fits_its_message),
         ALONE(test_an_attempt_runs_to_its_length),
         ALONE(test_the_first_step_opens_at_the_prompts_end_with_the_first_token),
         ALONE(test_forced_tokens_run_without_being_drawn_or_published),

@@ -103,6 +103,34 @@ static void test_one_step_opens_runs_and_closes_a_short_prompt(void **state)
 }
 
 /* T17 of docs/bugs.md. */
+/* The greatest STEP that any request brings about is encoded, and a rank decodes it. */
+static void test_no_parameters_at_any_length_are_more_than_a_step_holds(void **state)
+{
+    static const uint32_t lengths[] = {1, PROMPT_TOKENS_MAX / 2, PROMPT_TOKENS_MAX - 1};
+    static uint32_t bias_tokens[LOGIT_BIAS_MAX];
+    static float bias_values[LOGIT_BIAS_MAX];
+    static peers_t peers;
+
+    (void)state;
+    peers_open_large(&peers, &prefill_type, TOPOLOGY_PREFILL);
+    peers.sampling.repetition_penalty = 10;
+    peers.sampling.logprobs = LOGPROBS_MAX + 1;
+    peers.sampling.bias_tokens = (u32s_view_t){bias_tokens, LOGIT_BIAS_MAX};
+    peers.sampling.bias_values = (f32s_view_t){bias_values, LOGIT_BIAS_MAX};
+    for (uint64_t i = 0; i < 2 * COUNT_OF(lengths); i++) { /* the second time it is cached */
+        request(&peers, 1 + i, lengths[i % COUNT_OF(lengths)], 1);
+        peers_run(&peers);
+        assert_int_equal(peers.ends, 1 + i);
+        assert_int_equal(peers.end.reason, END_LENGTH);
+        assert_int_equal(peers.tokens, 1 + i);
+        assert_int_equal(peers.history, lengths[i % COUNT_OF(lengths)]);
+    }
+    assert_true(counts(&peers)->cached_tokens > PROMPT_TOKENS_MAX);
+    assert_int_equal(counts(&peers)->reforms, 0);
+    expect_all_free(&peers);
+    peers_close(&peers);
+}
+
 static void test_a_long_prompt_goes_in_chunks_that_others_share(void **state)
 {
     peers_t *peers = *state;
@@ -423,6 +451,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_is_decided),
+        cmocka_unit_test(test_no_parameters_at_any_length_are_more_than_a_step_holds),
         ALONE(test_a_prompt_is_run_published_and_handed_over),
         ALONE(test_decode_gets_the_last_piece_when_the_gateway_has_the_first_token),
         ALONE(test_one_step_opens_runs_and_closes_a_short_prompt),

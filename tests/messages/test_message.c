@@ -396,6 +396,84 @@ static void test_text_is_cut_and_cleaned(void **state)
     assert_memory_equal(received->reason.data, "??b", 3);
 }
 
+/* ---- limits of fields, and of a whole message ------------------------------------------------ */
+
+static uint64_t longest_record(const record_t *record);
+
+static uint64_t longest_field(const field_t *field)
+{
+    switch (field->type) {
+    case FIELD_U8:
+        return 2;
+    case FIELD_U16:
+    case FIELD_ACTOR:
+        return 3;
+    case FIELD_U32:
+    case FIELD_F32:
+    case FIELD_TOKEN:
+        return 5;
+    case FIELD_U64:
+        return 9;
+    case FIELD_BYTES:
+    case FIELD_TEXT:
+        return 5 + (uint64_t)field->limit;
+    case FIELD_U32S:
+    case FIELD_F32S:
+    case FIELD_TOKENS:
+        return 5 + 4 * (uint64_t)field->limit;
+    case FIELD_U64S:
+        return 5 + 8 * (uint64_t)field->limit;
+    case FIELD_RECORD:
+        return longest_record(field->record);
+    case FIELD_ITEMS:
+        return 5 + field->limit * longest_record(field->record);
+    }
+    fail();
+    return 0;
+}
+
+static uint64_t longest_record(const record_t *record)
+{
+    uint64_t sum = 5;
+
+    for (uint32_t i = 0; i < record->field_count; i++)
+        sum += longest_field(&record->fields[i]);
+    return sum;
+}
+
+/* A message with every list at its own limit fits MESSAGE_BYTES_MAX, or is one of those whose lists
+ * another rule bounds together. A new field that breaks this is found here, not by an assertion of
+ * an actor that somebody asked for too much. */
+static void test_every_message_fits_whatever_its_fields_allow(void **state)
+{
+    static const struct {
+        uint16_t id;
+        uint64_t bytes; /* what the rule leaves */
+    } ruled[] = {
+        /* a leader's TOKENS has at most 4,096 tokens in all (DECODE_MESSAGE_TOKENS; prefill has one
+         * token of each attempt) */
+        {MESSAGE_tokens, UINT64_C(4096) * (2 * 4 * LOGPROBS_MAX + 64)},
+        /* group_room, which tests/actors/test_prefill.c and test_decode.c hold to it */
+        {MESSAGE_step, 0},
+    };
+    uint32_t found = 0;
+
+    (void)state;
+    for (uint16_t id = 0; id < message_table.count; id++) {
+        size_t at = 0;
+
+        if (!is_live(id) || longest_record(&message_table.rows[id].record) <= MESSAGE_BYTES_MAX)
+            continue;
+        while (at < COUNT_OF(ruled) && ruled[at].id != id)
+            at++;
+        if (at == COUNT_OF(ruled))
+            fail_msg("nothing bounds the lists of %s together", message_table.rows[id].name);
+        assert_true(ruled[at].bytes + (1 << 16) <= MESSAGE_BYTES_MAX);
+        found++;
+    }
+    assert_int_equal(found, COUNT_OF(ruled));
+}
+
 static void test_printing_hides_token_ids(void **state)
 {
     const uint32_t tokens[3] = {987654, 987655, 987656};
@@ -492,6 +570,7 @@ int main(void)
         cmocka_unit_test(test_missing_fields_are_zero_and_further_ones_are_skipped),
         cmocka_unit_test(test_a_refusal_names_the_field),
         cmocka_unit_test(test_text_is_cut_and_cleaned),
+        cmocka_unit_test(test_every_message_fits_whatever_its_fields_allow),
         cmocka_unit_test(test_printing_hides_token_ids),
         cmocka_unit_test(test_bytes_on_the_wire_are_the_golden_ones),
         cmocka_unit_test(test_skip_passes_over_every_form),
