@@ -52,7 +52,7 @@ static uint32_t find_places(const char *folder, const char *parent, const char *
         return count;
     for (int i = 0; i < found; i++) {
         char below[HARNESS_PATH_MAX], below_name[64];
-        if (entries[i]->d_name[0] != '.' && entries[i]->d_type == DT_DIR &&
+        if (entries[i]->d_name[0] != '.' &&
             snprintf(below, sizeof(below), "%s/%s", folder, entries[i]->d_name) <
                 (int)sizeof(below)) {
             snprintf(below_name, sizeof(below_name), "%.30s%s%.30s", name, *name ? "/" : "",

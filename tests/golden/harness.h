@@ -12,7 +12,8 @@ enum {
     HARNESS_PATH_MAX = 1024,
     HARNESS_MODELS_MAX = 64,
     HARNESS_TOKENS_MAX = 4096,
-    HARNESS_MODES = 4
+    HARNESS_MODES = 4,
+    HARNESS_SKIPPED = 77 /* exit code, for ctest */
 };
 
 /* A folder with config.json below numbers/; its cases may be its parent's. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 #include <math.h>
 
@@ -28,6 +29,10 @@ static void open_units(const char *name)
 
     snprintf(path, sizeof(path), "%s/numbers/units/%s.safetensors", root ? root : "tests/golden",
              name);
+    if (root && access(path, R_OK) != 0) { /* another golden folder need not have units */
+        print_message("no %s\n", path);
+        skip();
+    }
     if (safetensors_open_file(&file, path) != STATUS_OK)
         fail_msg("%s", trail_text());
 }

@@ -5,12 +5,23 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
+/* Another golden folder need not have all parts (numbers, tokenizer, chat): what needs one that is
+ * missing is skipped. */
 static void golden_path(const char *name, char path[1024])
 {
     const char *folder = getenv("LOCKSTEP_GOLDEN");
+    if (folder != NULL) {
+        snprintf(path, 1024, "%s/%.*s", folder, (int)strcspn(name, "/"), name);
+        if (access(path, F_OK) != 0) {
+            print_message("no %s\n", path);
+            skip();
+        }
+    }
     snprintf(path, 1024, "%s/%s", folder == NULL ? "tests/golden" : folder, name);
 }
 

@@ -26,9 +26,8 @@ static json_t *load(const char *folder)
 static const char *golden(const char *model)
 {
     static char path[PATH_BYTES_MAX];
-    const char *root = getenv("LOCKSTEP_GOLDEN");
 
-    snprintf(path, sizeof(path), "%s/numbers/%s", root ? root : "tests/golden", model);
+    snprintf(path, sizeof(path), "tests/golden/numbers/%s", model);
     return path;
 }
 

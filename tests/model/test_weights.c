@@ -38,9 +38,8 @@ static int tear_down(void **state)
 static const char *golden(const char *model)
 {
     static char name[PATH_BYTES_MAX];
-    const char *root = getenv("LOCKSTEP_GOLDEN");
 
-    snprintf(name, sizeof(name), "%s/numbers/%s", root ? root : "tests/golden", model);
+    snprintf(name, sizeof(name), "tests/golden/numbers/%s", model);
     return name;
 }
 
