@@ -28,8 +28,7 @@ static void answer_error(http_exchange_t *exchange, const openai_error_t *error)
 
     text_buffer_init(&out, ADMIN_BYTES_MAX);
     reply_put_error(&out, error);
-    http_answer(exchange, error->status, "application/json", 0, out.bytes, out.used);
-    text_buffer_fini(&out);
+    http_answer_text(exchange, error->status, "application/json", &out);
 }
 
 /* Ids and states are ours: nothing in them needs escaping. */
@@ -51,11 +50,7 @@ static void answer_requests(admin_t *self, http_exchange_t *exchange)
         text_put_text(&out, line);
     }
     text_put_text(&out, "\n]}\n");
-    if (out.status == STATUS_OK)
-        http_answer(exchange, 200, "application/json", 0, out.bytes, out.used);
-    else
-        http_answer(exchange, 503, "application/json", 1, "{}", 2);
-    text_buffer_fini(&out);
+    http_answer_text(exchange, 200, "application/json", &out);
 }
 
 void admin_answer(http_exchange_t *exchange, unsigned status, const char *param, const char *text)
@@ -64,7 +59,7 @@ void admin_answer(http_exchange_t *exchange, unsigned status, const char *param,
     openai_error_t error;
 
     if (status == 200) {
-        http_answer(exchange, 200, "application/json", 0, done, sizeof(done) - 1);
+        http_answer(exchange, 200, "application/json", done, sizeof(done) - 1);
         return;
     }
     openai_error_set(&error, status, param, "%s", text);

@@ -123,7 +123,7 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
         client_tokens(self, body);
         break;
     case MESSAGE_client_end:
-        if (((const message_client_end_t *)body)->client == PROBE)
+        if (((const message_client_end_t *)body)->client == GATEWAY_PROBE)
             probe_ended(self, body);
         else
             client_end(self, body);

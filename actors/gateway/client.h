@@ -19,7 +19,7 @@ enum {
     CLIENT_FILES_PER_ACTOR = 2, /* ... and those of streams */
     CLIENT_BODIES_BYTES = 4 * HTTP_BODY_BYTES_MAX, /* of bodies that are not whole yet, all together */
     CLIENT_PROBE_MS = 100,    /* between two requests of its own, until one is answered: ready */
-    CLIENT_PROBE_READY_S = 5, /* and from then on; no answer within it: not ready */
+    CLIENT_PROBE_READY_S = 5, /* and from then on, after the end of the one before */
 };
 
 typedef struct {

@@ -30,7 +30,7 @@ static client_t *client_of(port_state_t *self, uint64_t id)
 {
     client_t *client = &self->clients[(id & ((1u << CLIENT_BITS) - 1)) % self->client_max];
 
-    return id != PROBE && client->id == id ? client : NULL;
+    return id != GATEWAY_PROBE && client->id == id ? client : NULL;
 }
 
 static void client_return(port_state_t *self, client_t *client)
@@ -53,20 +53,27 @@ void client_abort(port_state_t *self, client_t *client, end_reason_t reason)
 }
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static void client_token(port_state_t *self, client_t *client, const record_token_t *token)
+{
+    reply_token(&client->reply, token);
+    if (client->reply.stopped)
+        client_abort(self, client, END_STOPPED);
+    if (client->reply.status != STATUS_OK)
+        client_abort(self, client, END_ABORTED);
+}
+
 /* One more piece of the stream into reply.out; false if there is none now. */
 static bool client_produce(port_state_t *self, client_t *client)
 {
     record_token_t token;
 
     if (pending_take(&client->pending, &token)) {
-        reply_token(&client->reply, &token);
-        if (client->reply.stopped)
-            client_abort(self, client, END_STOPPED);
+        client_token(self, client, &token);
         return true;
     }
     if (client->ended && !client->reply.ended) {
-        reply_end(&client->reply, (end_reason_t)client->reason, client->cached_tokens,
-                  client->detail);
+        (void)reply_end(&client->reply, (end_reason_t)client->reason, client->cached_tokens,
+                        client->detail); /* the stream has its status */
         return true;
     }
     return false;
@@ -81,10 +88,8 @@ static void client_pump(port_state_t *self, client_t *client)
         size_t room = http_stream_room(client->exchange);
         size_t left = out->used - client->sent;
 
-        if (out->status !=
-            STATUS_OK) { /* out of memory or bounds: the client sees a broken stream */
-            client_abort(self, client, END_ABORTED);
-            http_stream_end(client->exchange);
+        if (out->status != STATUS_OK) { /* not even the error could be written */
+            http_drop(client->exchange);
             client->streaming = false;
         } else if (left > 0 && room > 0) {
             http_stream_write(client->exchange, out->bytes + client->sent,
@@ -114,33 +119,26 @@ static void client_begin_stream(client_t *client)
 
 static void answer_whole(client_t *client)
 {
-    unsigned status = 200;
-    uint32_t retry_after_s = 0;
+    unsigned status = reply_end(&client->reply, (end_reason_t)client->reason, client->cached_tokens,
+                                client->detail);
 
-    reply_end(&client->reply, (end_reason_t)client->reason, client->cached_tokens, client->detail);
-    if (!reply_is_regular((end_reason_t)client->reason))
-        status = reply_status((end_reason_t)client->reason);
-    if (client->reply.out.status != STATUS_OK)
-        status = 503;
-    if (status == 429 || status == 503)
-        retry_after_s = 1;
-    if (client->reason == END_POISONED) /* clients of the API ask again by themselves after a 500 */
+    if (status == 500) /* clients of the API ask again by themselves after a 500 */
         http_header_add(client->exchange, "x-should-retry", "false");
-    http_answer(client->exchange, status, "application/json", retry_after_s,
-                client->reply.out.bytes ? client->reply.out.bytes : "", client->reply.out.used);
+    http_answer_text(client->exchange, status, "application/json", &client->reply.out);
 }
+
 /* ---- what the gateway says ------------------------------------------------------------------- */
 
 static void take_token(port_state_t *self, client_t *client, const record_token_t *token)
 {
     if (!client->streaming) {
-        reply_token(&client->reply, token);
-        if (client->reply.stopped)
-            client_abort(self, client, END_STOPPED);
-        return;
+        client_token(self, client, token);
+    } else if (!pending_put(&client->pending, token)) {
+        pending_fini(
+            &client->pending); /* without this one nothing behind the last sent may follow */
+        client->reply.status = STATUS_NO_MEMORY;
+        client_abort(self, client, END_ABORTED);
     }
-    if (!pending_put(&client->pending, token))
-        client->reply.out.status = STATUS_NO_MEMORY;
 }
 
 void client_tokens(port_state_t *self, const message_client_tokens_t *m)
@@ -205,23 +203,25 @@ static void submit(port_state_t *self, client_t *client, uint32_t prompt_tokens)
 
 /* The prompt is in self->ids. Checks lengths, opens the client, asks the gateway. */
 status_t client_begin(port_state_t *self, http_exchange_t *exchange,
-                      const openai_parameters_t *parameters, reply_facts_t *facts,
-                      openai_error_t *error)
+                      openai_parameters_t *parameters, reply_facts_t *facts, openai_error_t *error)
 {
     uint32_t context = self->topology->context_tokens;
     uint32_t most = facts->prompt_tokens < context ? context - facts->prompt_tokens : 0;
+    uint32_t wanted = parameters->limits.output_tokens_max;
     client_t *client;
 
-    if (most == 0 || parameters->limits.output_tokens_max > most) {
+    if (most == 0 || (parameters->length_param && wanted > most)) {
         openai_error_set(error, 400,
-                         most == 0     ? (facts->chat ? "messages" : "prompt")
-                         : facts->chat ? "max_completion_tokens"
-                                       : "max_tokens",
+                         most > 0      ? parameters->length_param
+                         : facts->chat ? "messages"
+                                       : "prompt",
                          "the prompt has %u tokens, the answer may have %u, the context is %u",
-                         facts->prompt_tokens, parameters->limits.output_tokens_max, context);
+                         facts->prompt_tokens, wanted, context);
         error->code = "context_length_exceeded";
         return FAIL(STATUS_INVALID, "%s", error->message);
     }
+    if (wanted == 0 || wanted > most) /* a default goes as far as the context does */
+        parameters->limits.output_tokens_max = most;
     if (poisoned_knows(&self->known,
                        &(message_client_request_t){.prompt = {self->ids, facts->prompt_tokens},
                                                    .sampling = parameters->sampling,
@@ -244,8 +244,6 @@ status_t client_begin(port_state_t *self, http_exchange_t *exchange,
     client->parameters.limits.stop_tokens.data = client->parameters.stop_tokens;
     client->parameters.sampling.bias_tokens.data = client->parameters.bias_tokens;
     client->parameters.sampling.bias_values.data = client->parameters.bias_values;
-    if (client->parameters.limits.output_tokens_max == 0)
-        client->parameters.limits.output_tokens_max = most;
     facts->parameters = &client->parameters;
     facts->number = random_mix(self->seed ^ client->id);
     if (reply_init(&client->reply, facts) != STATUS_OK) {

@@ -17,138 +17,34 @@
  * G3  every admitted request gets exactly one CLIENT_END, after its last token.
  * G4  attempts only grow; messages of an earlier one meet NONE.
  * G5  the store has room for every live request's longest answer: an append never fails.
- * G6  an admitted request is never refused for load: only its first attempt may be. While no
- *     instance is ready it waits, GATEWAY_PATIENCE_MS if it is new, and as a replay until none can
- *     be any more.
+ * G6  a request is refused for load before it was routed for the first time, or never. While no
+ *     instance is ready it waits, GATEWAY_PATIENCE_MS if it has not begun, and as a replay until
+ *     none can be any more. Time in the queue of a ready instance does not count.
  * G7  of the requests that were with two leaders when they crashed, one is out at a time.
+ * G8  GATEWAY_PROBE has a place of its own. Where an instance is full it ends at once.
  */
 #include "actors/gateway/gateway.h"
 
 #include <string.h>
 
-#include "actors/gateway/availability.h"
-#include "actors/request.h"
-#include "cache/key.h"
-#include "messages/message.h"
-#include "runtime/base/block.h"
-#include "runtime/base/chain.h"
-#include "runtime/base/free_list.h"
+#include "actors/gateway/attempt.h"
 #include "runtime/base/log.h"
-#include "runtime/base/map.h"
-#include "runtime/base/plant.h"
 #include "topology/topology.h"
 
-enum { NONE, QUEUED, ROUTING, ROUTED, PREFILL, DECODE, ENDING, ATTEMPT_STATES };
 enum { OPEN, CLOSING, GATEWAY_STATES };
-enum { NO_DRAIN, DRAIN_DUE, DRAIN_ASKED };
-enum { NIL = REQUEST_NIL };
 
 static const char *const attempt_names[] = {"none",    "queued", "routing", "routed",
                                             "prefill", "decode", "ending"};
 static const char *const state_names[] = {"open", "closing"};
 static const char closing_text[] = "this deployment is going down";
-
-typedef struct {
-    request_link_t link;
-    uint64_t client;
-    uint64_t request;
-    uint32_t attempt;
-    uint8_t state; /* of the attempt */
-    uint8_t alone;
-    uint8_t charges;
-    uint8_t crashes; /* actors that crashed with it */
-    uint8_t end_reason; /* ENDING */
-    uint32_t end_count; /* ENDING: tokens of the whole answer */
-    uint32_t had;       /* tokens when this attempt began */
-    uint32_t fruitless; /* attempts in a row without a new token */
-    uint32_t cached_tokens;
-    actor_id_t prefill; /* ACTOR_NONE: it has exited, and decode goes on without it */
-    actor_id_t decode;
-    actor_id_t transfer;
-    uint64_t deadline_ms; /* 0: none */
-    uint64_t came_ms;
-    uint64_t retry_ms; /* QUEUED: not before this */
-    uint64_t salt;
-    request_parameters_t parameters;
-    chain_t prompt;
-    chain_t received;
-} request_t;
-
-typedef struct {
-    uint8_t state;
-    actor_id_t id;
-    incarnation_t incarnation;
-    actor_id_t scheduler;
-    uint32_t request_max;
-    uint32_t context_tokens;
-    free_list_t free; /* requests, linked by next */
-    uint64_t counter; /* of requests admitted */
-    uint64_t now_ms;
-    uint64_t wall_ms;
-    uint64_t words_max;      /* of the store */
-    uint64_t words_reserved; /* prompts and longest answers of all live requests */
-    uint64_t close_at_ms;    /* CLOSING: who has no end by then gets one */
-    message_drain_t drain;   /* an operator's wish, until its supervisor answers */
-    uint8_t drain_state;
-    uint16_t actor_count;
-    actor_id_t supervisors[ACTORS_MAX]; /* of each actor */
-    uint64_t isolated;                             /* the request that is out alone of its kind, or 0 */
-    availability_t availability;
-    request_list_t queued;                      /* by seniority */
-    request_list_t routed;                      /* by seniority */
-    gateway_counts_t counts;
-    size_t by_request_offset; /* offsets from this struct; the block is relocatable */
-    size_t by_client_offset;
-    size_t requests_offset;
-    size_t store_offset;
-    size_t words_offset; /* room for a prompt and an answer */
-    size_t keys_offset;
-} gateway_t;
-
-static request_t *requests_of(gateway_t *self)
-{
-    return AT(self, request_t, requests_offset);
-}
-
-static chain_store_t *store_of(gateway_t *self)
-{
-    return AT(self, chain_store_t, store_offset);
-}
+static const char nobody_text[] = "no instance is ready";
+static const char full_text[] = "all instances are full";
 
 static request_t *request_of(gateway_t *self, uint64_t request)
 {
     uint32_t index = map_get(AT(self, map_t, by_request_offset), request, 0);
 
-    return index == MAP_NONE ? NULL : &requests_of(self)[index];
-}
-
-/* ---- lists ----------------------------------------------------------------------------------- */
-
-/* The list of those that wait in this state, or NULL. */
-static request_list_t *list_of(gateway_t *self, uint8_t state)
-{
-    return state == QUEUED ? &self->queued : state == ROUTED ? &self->routed : NULL;
-}
-
-/* A leader cannot say which of all that it held it died of. Once is chance; who was there twice goes
- * out while no other such request is, so that a further crash tells. */
-static bool needs_isolation(const request_t *request)
-{
-    return request->crashes >= GATEWAY_CRASHES_FREE;
-}
-
-static void attempt_become(gateway_t *self, request_t *request, uint8_t state)
-{
-    request_t *all = requests_of(self);
-    request_list_t *from = list_of(self, request->state), *to = list_of(self, state);
-
-    if (from)
-        request_list_remove(from, all, (uint32_t)(request - all));
-    if (self->isolated == request->request && (state == QUEUED || state == NONE))
-        self->isolated = 0;
-    request->state = state;
-    if (to)
-        request_list_insert(to, all, (uint32_t)(request - all));
+    return index == MAP_NONE ? NULL : &gateway_requests(self)[index];
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
@@ -177,11 +73,12 @@ static void finish(gateway_t *self, request_t *request, uint8_t reason, const ch
     attempt_become(self, request, NONE);
     self->words_reserved -=
         (uint64_t)request->prompt.count + request->parameters.limits.output_tokens_max;
-    chain_clear(store_of(self), &request->prompt);
-    chain_clear(store_of(self), &request->received);
+    chain_clear(gateway_store(self), &request->prompt);
+    chain_clear(gateway_store(self), &request->received);
     map_remove(AT(self, map_t, by_request_offset), request->request, 0);
     map_remove(AT(self, map_t, by_client_offset), request->client, 0);
-    request->link.next = free_list_give(&self->free, (uint32_t)(request - requests_of(self)));
+    request->link.next = free_list_give(&self->free, (uint32_t)(request - gateway_requests(self)));
+    self->probing -= attempt_is_probe(request);
     self->counts.live--;
     self->counts.finished++;
     if (reason == END_ABORTED || reason == END_STOPPED || reason == END_DEADLINE)
@@ -201,13 +98,6 @@ static void push_abort(const request_t *request, uint8_t reason, outbox_t *outbo
         outbox_push(outbox, request->prefill, MESSAGE_abort, &abort);
     if (request->state == DECODE && outbox_is_up(outbox, request->decode))
         outbox_push(outbox, request->decode, MESSAGE_abort, &abort);
-}
-
-/* Nothing was opened, so the same attempt may ask for a route again, in a while. */
-static void ask_again(gateway_t *self, request_t *request, uint64_t wait_ms)
-{
-    request->retry_ms = self->now_ms + wait_ms;
-    attempt_become(self, request, QUEUED);
 }
 
 /* What led to its end is in this actor's journal, prompt included, and in what is kept of the group. */
@@ -236,8 +126,8 @@ static void push_poisoned(gateway_t *self, request_t *request, outbox_t *outbox)
         .salt = request->salt,
     };
 
-    chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
-    chain_read(store_of(self), &request->received, 0, request->received.count, received);
+    chain_read(gateway_store(self), &request->prompt, 0, request->prompt.count, words);
+    chain_read(gateway_store(self), &request->received, 0, request->received.count, received);
     outbox_push(outbox, PORT_CLIENT, MESSAGE_client_poisoned, &poisoned);
 }
 
@@ -284,15 +174,19 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
         push_client_end(outbox, m->client, END_REFUSED, 0, 0, refusal);
         return STATUS_OK;
     }
-    if (free_list_is_empty(&self->free) || words > self->words_max - self->words_reserved) {
+    if (m->client != GATEWAY_PROBE &&
+        (self->counts.live - self->probing == self->request_max - 1 ||
+         words > self->words_max - GATEWAY_PROBE_WORDS - self->words_reserved)) {
         self->counts.overloaded++;
         push_client_end(outbox, m->client, END_OVERLOADED, 0, 0, "too many requests");
         return STATUS_OK;
     }
-    request = &requests_of(self)[free_list_next(&self->free)];
+    request = &gateway_requests(self)[free_list_next(&self->free)];
     free_list_take(&self->free, request->link.next);
     *request =
         (request_t){.client = m->client, .attempt = 1, .salt = m->salt, .came_ms = self->now_ms};
+    attempt_nobody_is_ready(self, request);
+    self->probing += attempt_is_probe(request);
     request->request = (uint64_t)self->id << 52 | (uint64_t)(self->incarnation & 0xfff) << 40 |
                        (++self->counter & 0xffffffffff);
     request->link.seniority = (record_seniority_t){self->wall_ms, self->id, self->counter};
@@ -300,11 +194,11 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
     request_copy(&request->parameters, &m->sampling, &m->limits);
     chain_init(&request->prompt);
     chain_init(&request->received);
-    chain_append(store_of(self), &request->prompt, m->prompt.data, m->prompt.count);
+    chain_append(gateway_store(self), &request->prompt, m->prompt.data, m->prompt.count);
     map_put(AT(self, map_t, by_request_offset), request->request, 0,
-            (uint32_t)(request - requests_of(self)));
+            (uint32_t)(request - gateway_requests(self)));
     map_put(AT(self, map_t, by_client_offset), request->client, 0,
-            (uint32_t)(request - requests_of(self)));
+            (uint32_t)(request - gateway_requests(self)));
     self->words_reserved += words;
     self->counts.admitted++;
     self->counts.live++;
@@ -329,8 +223,8 @@ static status_t on_client_abort(void *arg, const envelope_t *envelope, outbox_t 
 
     if (index == MAP_NONE)
         return STATUS_OK; /* it crossed the CLIENT_END */
-    push_abort(&requests_of(self)[index], m->reason, outbox);
-    finish(self, &requests_of(self)[index], m->reason, "", outbox);
+    push_abort(&gateway_requests(self)[index], m->reason, outbox);
+    finish(self, &gateway_requests(self)[index], m->reason, "", outbox);
     return STATUS_OK;
 }
 
@@ -342,7 +236,10 @@ static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_routed_t *m = envelope->body;
     request_t *request = request_of(self, m->request);
 
+    if (m->outcome == ROUTE_OK || m->outcome == ROUTE_OVERLOADED)
+        request->nobody_since_ms = 0;
     if (m->outcome == ROUTE_OK) {
+        request->routed = true;
         request->prefill = m->prefill;
         request->decode = m->decode;
         request->transfer = m->transfer;
@@ -350,12 +247,13 @@ static status_t on_routed(void *arg, const envelope_t *envelope, outbox_t *outbo
     } else if (m->outcome == ROUTE_TOO_LARGE) {
         finish(self, request, END_REFUSED, "it needs more pages than an instance has", outbox);
     } else if (m->outcome == ROUTE_NO_INSTANCE) {
-        ask_again(self, request, GATEWAY_AGAIN_MS);
-    } else if (request->attempt == 1) {
+        attempt_nobody_is_ready(self, request);
+        attempt_ask_again(self, request, GATEWAY_AGAIN_MS);
+    } else if (!request->routed || attempt_is_probe(request)) {
         self->counts.overloaded++;
-        finish(self, request, END_OVERLOADED, "all instances are full", outbox);
+        finish(self, request, END_OVERLOADED, full_text, outbox);
     } else {
-        ask_again(self, request, GATEWAY_RETRY_MS);
+        attempt_ask_again(self, request, GATEWAY_RETRY_MS);
     }
     return STATUS_OK;
 }
@@ -366,10 +264,12 @@ static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
     const message_busy_t *m = envelope->body;
     request_t *request = request_of(self, m->request);
 
-    (void)outbox;
     if (envelope->from != request->prefill)
         return FAIL(STATUS_UNEXPECTED, "BUSY from %u, which was not asked", envelope->from);
-    ask_again(self, request, GATEWAY_RETRY_MS);
+    if (attempt_is_probe(request))
+        finish(self, request, END_OVERLOADED, full_text, outbox);
+    else
+        attempt_ask_again(self, request, GATEWAY_RETRY_MS);
     return STATUS_OK;
 }
 
@@ -415,7 +315,7 @@ static void compare_again(gateway_t *self, request_t *request, const record_toke
     for (uint32_t i = 0; i < count; i++) {
         uint32_t had;
 
-        chain_read(store_of(self), &request->received, item->first + i, 1, &had);
+        chain_read(gateway_store(self), &request->received, item->first + i, 1, &had);
         if (had != item->tokens.data[i].token) {
             self->counts.differing++;
             LOG(ERROR, "GATEWAY-TOKEN-DIFFERS request=%016llx attempt=%u index=%u",
@@ -449,7 +349,7 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
             request->client, have, {item->tokens.data + again, item->tokens.count - again}};
 
         for (uint32_t i = 0; i < news.tokens.count; i++)
-            chain_append(store_of(self), &request->received, &news.tokens.data[i].token, 1);
+            chain_append(gateway_store(self), &request->received, &news.tokens.data[i].token, 1);
         outbox_push(outbox, PORT_CLIENT, MESSAGE_client_tokens, &news);
     }
     if (request->state == ENDING && request->received.count >= request->end_count)
@@ -514,7 +414,7 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
 {
     gateway_t *self = arg;
     const message_exited_t *m = envelope->body;
-    request_t *all = requests_of(self);
+    request_t *all = gateway_requests(self);
 
     if (self->drain_state == DRAIN_ASKED && self->supervisors[self->drain.actor] == m->actor)
         self->drain_state = DRAIN_DUE;
@@ -523,12 +423,13 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
         bool suspect = exit_is_suspect(m->cause) && worked_for(self, request, m->actor);
 
         if (suspect || depends_on(request, m->actor)) {
-            bool charge = suspect && needs_isolation(request);
+            bool charge = suspect && attempt_needs_isolation(request);
 
             push_abort(request, END_LOST, outbox);
             request->crashes = (uint8_t)(request->crashes + (suspect ? 1 : 0));
             replay(self, request, suspect, charge, outbox);
         } else if (request->state == ROUTING && m->actor == self->scheduler) {
+            attempt_nobody_is_ready(self, request);
             attempt_become(self, request, QUEUED);
         } else if (request->state == DECODE && m->actor == request->prefill) {
             request->prefill = ACTOR_NONE; /* its next life was never asked */
@@ -542,7 +443,7 @@ static status_t on_degraded(void *arg, const envelope_t *envelope, outbox_t *out
 {
     gateway_t *self = arg;
     const message_degraded_t *m = envelope->body;
-    request_t *all = requests_of(self);
+    request_t *all = gateway_requests(self);
     actor_id_t leader;
 
     if (m->actor >= self->actor_count || !availability_lose(&self->availability, m->actor))
@@ -560,6 +461,8 @@ static status_t on_degraded(void *arg, const envelope_t *envelope, outbox_t *out
 
 static void end_if_late(gateway_t *self, request_t *request, outbox_t *outbox)
 {
+    const uint64_t patience_ms =
+        attempt_is_probe(request) ? GATEWAY_PROBE_PATIENCE_MS : GATEWAY_PATIENCE_MS;
     char detail[REASON_BYTES_MAX];
 
     if (request->deadline_ms && request->deadline_ms <= self->now_ms) {
@@ -571,9 +474,9 @@ static void end_if_late(gateway_t *self, request_t *request, outbox_t *outbox)
     } else if (self->state == CLOSING && self->close_at_ms <= self->now_ms) {
         push_abort(request, END_ABORTED, outbox);
         finish(self, request, END_UNAVAILABLE, closing_text, outbox);
-    } else if (request->state == QUEUED && request->attempt == 1 &&
-               request->came_ms + GATEWAY_PATIENCE_MS <= self->now_ms) {
-        finish(self, request, END_UNAVAILABLE, "no instance is ready", outbox);
+    } else if (request->state == QUEUED && (request->attempt == 1 || attempt_is_probe(request)) &&
+               request->nobody_since_ms && request->nobody_since_ms + patience_ms <= self->now_ms) {
+        finish(self, request, END_UNAVAILABLE, nobody_text, outbox);
     } else if (request->state == QUEUED && availability_hopeless(&self->availability)) {
         finish(self, request, END_UNAVAILABLE, availability_hopeless(&self->availability), outbox);
     }
@@ -583,7 +486,7 @@ static status_t on_tick(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     gateway_t *self = arg;
     const message_tick_t *m = envelope->body;
-    request_t *all = requests_of(self);
+    request_t *all = gateway_requests(self);
 
     self->now_ms = m->now_ms;
     self->wall_ms = m->wall_ms;
@@ -632,81 +535,6 @@ static status_t on_drain_answer(void *arg, const envelope_t *envelope, outbox_t 
     return STATUS_OK;
 }
 
-/* ---- planner --------------------------------------------------------------------------------- */
-
-static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
-{
-    uint32_t *words = AT(self, uint32_t, words_offset);
-    uint64_t *keys = AT(self, uint64_t, keys_offset);
-    message_route_t route = {
-        .request = request->request,
-        .attempt = request->attempt,
-        .seniority = request->link.seniority,
-        .prompt_tokens = request->prompt.count,
-        .total_tokens_max = request->prompt.count + request->parameters.limits.output_tokens_max,
-        .replay = request->attempt > 1,
-    };
-
-    chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
-    route.keys.data = keys;
-    /* Keys here only steer affinity, so the digests of weights and numerics may stay out of the salt. */
-    route.keys.count = page_keys(words, request->prompt.count, page_salt(0, 0, 0, request->salt),
-                                 keys, PROMPT_TOKENS_MAX / PAGE_TOKENS);
-    outbox_push(outbox, self->scheduler, MESSAGE_route, &route);
-    if (needs_isolation(request))
-        self->isolated = request->request;
-    attempt_become(self, request, ROUTING);
-}
-
-static void push_submit(gateway_t *self, request_t *request, outbox_t *outbox)
-{
-    uint32_t *words = AT(self, uint32_t, words_offset);
-    uint32_t *forced = words + request->prompt.count;
-    message_submit_t submit = {
-        .request = request->request,
-        .attempt = PLANTED(reopened_attempt) ? 1 : request->attempt,
-        .seniority = request->link.seniority,
-        .decode = request->decode,
-        .transfer = request->transfer,
-        .alone = request->alone,
-        .salt = request->salt,
-        .prompt = {words, request->prompt.count},
-        .forced = {forced, request->received.count},
-        .sampling = request_sampling(&request->parameters),
-        .limits = request_limits(&request->parameters),
-    };
-
-    chain_read(store_of(self), &request->prompt, 0, request->prompt.count, words);
-    chain_read(store_of(self), &request->received, 0, request->received.count, forced);
-    outbox_push(outbox, request->prefill, MESSAGE_submit, &submit);
-    attempt_become(self, request, PREFILL);
-}
-
-static void plan(void *arg, outbox_t *outbox)
-{
-    gateway_t *self = arg;
-    request_t *all = requests_of(self);
-
-    if (self->drain_state == DRAIN_DUE &&
-        outbox_may_send(outbox, self->supervisors[self->drain.actor], MESSAGE_drain)) {
-        outbox_push(outbox, self->supervisors[self->drain.actor], MESSAGE_drain, &self->drain);
-        self->drain_state = DRAIN_ASKED;
-    }
-    for (uint32_t i = self->queued.first, next;
-         i != NIL && outbox_may_send(outbox, self->scheduler, MESSAGE_route); i = next) {
-        next = all[i].link.next;
-        if (all[i].retry_ms <= self->now_ms && !(self->isolated && needs_isolation(&all[i])))
-            push_route(self, &all[i], outbox);
-    }
-    for (uint32_t i = self->routed.first, next; i != NIL; i = next) {
-        next = all[i].link.next;
-        if (!outbox_is_up(outbox, all[i].prefill) || !outbox_is_up(outbox, all[i].decode))
-            ask_again(self, &all[i], GATEWAY_AGAIN_MS); /* nobody would tell of an end here */
-        else if (outbox_may_send(outbox, all[i].prefill, MESSAGE_submit))
-            push_submit(self, &all[i], outbox);
-    }
-}
-
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 #define ANY ACTOR_STATE_ANY
@@ -727,7 +555,7 @@ static const actor_rule_t rules[] = {
 
 static const actor_rule_t attempt_rules[] = {
     {ROUTING, MESSAGE_routed, on_routed, BIT(ROUTED) | BIT(QUEUED) | BIT(NONE)},
-    {PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED) | BIT(PREFILL)},
+    {PREFILL, MESSAGE_busy, on_busy, BIT(QUEUED) | BIT(NONE) | BIT(PREFILL)},
     {PREFILL, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(PREFILL)},
     {DECODE, MESSAGE_end, on_end, BIT(NONE) | BIT(ENDING) | BIT(DECODE)},
     {PREFILL, MESSAGE_tokens, on_tokens, BIT(PREFILL) | BIT(DECODE)},
@@ -793,21 +621,23 @@ static void check(const void *arg)
 {
     const gateway_t *self = arg;
     const request_t *all = AT_CONST(self, request_t, requests_offset);
-    uint32_t live = 0, queued = 0, routed = 0, isolated = 0;
+    uint32_t live = 0, queued = 0, routed = 0, isolated = 0, probing = 0;
     uint64_t reserved = 0;
 
     for (uint32_t i = 0; i < self->free.fresh; i++) {
         if (all[i].state == NONE)
             continue;
         live++;
+        probing += attempt_is_probe(&all[i]);
         queued += all[i].state == QUEUED;
         routed += all[i].state == ROUTED;
-        isolated += needs_isolation(&all[i]) && all[i].state != QUEUED;
+        isolated += attempt_needs_isolation(&all[i]) && all[i].state != QUEUED;
         reserved += (uint64_t)all[i].prompt.count + all[i].parameters.limits.output_tokens_max;
         ASSERT(all[i].attempt >= 1);
         ASSERT(all[i].state != ENDING || all[i].received.count < all[i].end_count);
     }
     ASSERT(live == self->counts.live);
+    ASSERT(probing == self->probing);
     ASSERT(isolated == (self->isolated != 0));
     ASSERT(reserved == self->words_reserved && reserved <= self->words_max);
     ASSERT(queued == self->queued.count);
@@ -833,7 +663,8 @@ static size_t lay_out(gateway_t *self, const actor_birth_t *birth)
         self->words_max = GATEWAY_STORE_TOKENS;
     if (self->words_max < 2 * (uint64_t)topology->context_tokens)
         self->words_max = 2 * (uint64_t)topology->context_tokens;
-    self->request_max = gateway->streams_max;
+    self->request_max = gateway->streams_max + 1; /* and the probe */
+    self->words_max += GATEWAY_PROBE_WORDS;
     self->context_tokens = topology->context_tokens;
     self->by_request_offset = block_take(&end, map_bytes(self->request_max));
     self->by_client_offset = block_take(&end, map_bytes(self->request_max));
@@ -869,7 +700,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     request_list_init(&self->routed, sizeof(request_t));
     map_init(AT(self, map_t, by_request_offset), self->request_max);
     map_init(AT(self, map_t, by_client_offset), self->request_max);
-    chain_store_init(store_of(self), self->words_max, 2 * self->request_max);
+    chain_store_init(gateway_store(self), self->words_max, 2 * self->request_max);
     free_list_init(&self->free, self->request_max);
     return STATUS_OK;
 }
@@ -879,7 +710,7 @@ const actor_type_t gateway_type = {
     .state_bytes = sizeof(gateway_t),
     .bytes = bytes,
     .init = init,
-    .plan = plan,
+    .plan = gateway_plan,
     .state = state_of,
     .attempt_state = attempt_state_of,
     .attempt_count = attempt_count_of,

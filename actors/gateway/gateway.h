@@ -18,7 +18,12 @@ enum {
     GATEWAY_RETRY_MS =
         1000, /* what an overloaded client is told, and how long a replay waits for room */
     GATEWAY_AGAIN_MS = 100,     /* between two questions for an instance while none is ready */
-    GATEWAY_PATIENCE_MS = 15000 /* a new request waits so long for one: longer than a stall lives */
+    GATEWAY_PATIENCE_MS = 15000, /* a new request waits so long for one: longer than a stall lives */
+    /* The client number of the port's own request, which asks whether the deployment answers: BOS and
+     * one token. A full instance ends it at once as OVERLOADED, none for this long as UNAVAILABLE. */
+    GATEWAY_PROBE_PATIENCE_MS = 5000,
+    GATEWAY_PROBE = 0,
+    GATEWAY_PROBE_WORDS = 2,
 };
 
 extern const actor_type_t gateway_type;

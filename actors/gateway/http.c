@@ -79,7 +79,7 @@ struct http {
     http_limits_t limits;
     http_exchange_t *exchanges;
     uint32_t connections;
-    size_t bodies_bytes; /* rooms of all bodies */
+    size_t bodies_bytes;      /* rooms of all bodies */
     connection_t *rest_first; /* longest at rest */
     connection_t *rest_last;
 };
@@ -114,14 +114,15 @@ static void rest_begin(http_t *http, connection_t *client)
     http->rest_last = client;
 }
 
-/* Its end is told from now on: to the exchange that waits, or once to libmicrohttpd. */
-static void watch(http_t *http, connection_t *client, int operation)
+/* Its end is told from now on: to the exchange that waits, or once to libmicrohttpd. False: the kernel
+ * has no memory to do so. */
+static bool watch(http_t *http, connection_t *client, int operation)
 {
     struct epoll_event event = {.events = EPOLLRDHUP, .data.ptr = client};
 
     if (!client->exchange)
         event.events |= EPOLLET;
-    epoll_ctl(http->epoll, operation, client->socket, &event);
+    return epoll_ctl(http->epoll, operation, client->socket, &event) == 0;
 }
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **user,
@@ -138,7 +139,8 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **user
         client->mhd = mhd;
         client->socket =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-        watch(http, client, EPOLL_CTL_ADD);
+        if (!watch(http, client, EPOLL_CTL_ADD)) /* nobody would see it leave */
+            shutdown(client->socket, SHUT_RDWR);
         rest_begin(http, client);
         if (++http->connections >= http->limits.connections && http->rest_first != client)
             shutdown(http->rest_first->socket, SHUT_RDWR);
@@ -158,7 +160,7 @@ static void suspend_connection(http_exchange_t *exchange)
     MHD_suspend_connection(exchange->connection);
     exchange->suspended = true;
     exchange->client->exchange = exchange;
-    watch(exchange->http, exchange->client, EPOLL_CTL_MOD);
+    (void)watch(exchange->http, exchange->client, EPOLL_CTL_MOD); /* takes no memory */
 }
 
 static void resume_connection(http_exchange_t *exchange)
@@ -166,7 +168,7 @@ static void resume_connection(http_exchange_t *exchange)
     if (!exchange->suspended)
         return;
     exchange->client->exchange = NULL;
-    watch(exchange->http, exchange->client, EPOLL_CTL_MOD);
+    (void)watch(exchange->http, exchange->client, EPOLL_CTL_MOD); /* takes no memory */
     exchange->suspended = false;
     MHD_resume_connection(exchange->connection);
 }
@@ -260,7 +262,8 @@ static void make_room(http_t *http, const http_exchange_t *exchange, size_t byte
         next = client->next;
         if (!other || other == exchange || !other->body)
             continue;
-        other->refuse_status = MHD_HTTP_SERVICE_UNAVAILABLE; /* what is on its way is not kept either */
+        other->refuse_status =
+            MHD_HTTP_SERVICE_UNAVAILABLE; /* what is on its way is not kept either */
         forget_body(other);
         shutdown(client->socket, SHUT_RDWR);
     }
@@ -307,7 +310,7 @@ static void refuse(http_exchange_t *exchange)
                    "{\"error\": {\"message\": \"%s\", \"type\": \"%s\", \"param\": null, "
                    "\"code\": null}}",
                    why, large ? "invalid_request_error" : "server_error");
-    http_answer(exchange, exchange->refuse_status, "application/json", 0, body, strlen(body));
+    http_answer(exchange, exchange->refuse_status, "application/json", body, strlen(body));
 }
 
 static enum MHD_Result on_access(void *context, struct MHD_Connection *connection, const char *url,
@@ -504,19 +507,23 @@ const char *http_header(const http_exchange_t *exchange, const char *name)
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
+/* Once there is no memory for a part of the answer, the connection ends, and the client sees that. */
+static void add_header(http_exchange_t *exchange, const char *name, const char *value)
+{
+    if (!exchange->response || MHD_add_response_header(exchange->response, name, value) != MHD_YES)
+        exchange->lost = true;
+}
+
 static void respond(http_exchange_t *exchange, unsigned status, const char *content_type)
 {
     exchange->status = status;
-    if (!exchange->response) { /* no memory: the connection ends, the client sees that */
-        exchange->lost = true;
-    } else {
-        MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-        if (exchange->streaming)
-            MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
-        if (exchange->header_name)
-            MHD_add_response_header(exchange->response, exchange->header_name,
-                                    exchange->header_value);
-    }
+    add_header(exchange, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (exchange->streaming)
+        add_header(exchange, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    if (exchange->header_name)
+        add_header(exchange, exchange->header_name, exchange->header_value);
+    if (status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        add_header(exchange, MHD_HTTP_HEADER_RETRY_AFTER, HTTP_RETRY_AFTER);
     if (!exchange->streaming && !exchange->user)
         rest_begin(exchange->http, exchange->client);
     resume_connection(exchange);
@@ -528,22 +535,47 @@ void http_header_add(http_exchange_t *exchange, const char *name, const char *va
     exchange->header_value = value;
 }
 
+static void answer(http_exchange_t *exchange, unsigned status, const char *content_type, char *body,
+                   size_t bytes, enum MHD_ResponseMemoryMode mode)
+{
+    ASSERT(!exchange->response && exchange->state != ANSWERING);
+    exchange->response = MHD_create_response_from_buffer(bytes, body, mode);
+    if (!exchange->response && mode == MHD_RESPMEM_MUST_FREE)
+        free(body);
+    respond(exchange, status, content_type);
+}
+
 void http_answer(http_exchange_t *exchange, unsigned status, const char *content_type,
-                 uint32_t retry_after_s, const char *body, size_t bytes)
+                 const char *body, size_t bytes)
 {
     union {
         const char *from;
-        void *to;
+        char *to;
     } data = {.from = body}; /* MHD_RESPMEM_MUST_COPY only reads it */
-    char seconds[16];
 
-    ASSERT(!exchange->response && exchange->state != ANSWERING);
-    exchange->response = MHD_create_response_from_buffer(bytes, data.to, MHD_RESPMEM_MUST_COPY);
-    if (exchange->response && retry_after_s) {
-        snprintf(seconds, sizeof(seconds), "%u", retry_after_s);
-        MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
+    answer(exchange, status, content_type, data.to, bytes, MHD_RESPMEM_MUST_COPY);
+}
+
+void http_answer_text(http_exchange_t *exchange, unsigned status, const char *content_type,
+                      text_buffer_t *body)
+{
+    static const char failed[] = "{\"error\": {\"message\": \"there is no memory for the answer\", "
+                                 "\"type\": \"server_error\", \"param\": null, \"code\": null}}";
+
+    if (body->status == STATUS_OK && body->used > 0) {
+        answer(exchange, status, content_type, body->bytes, body->used, MHD_RESPMEM_MUST_FREE);
+        text_buffer_init(body, body->bytes_max);
+    } else {
+        text_buffer_fini(body);
+        http_answer(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "application/json", failed,
+                    sizeof(failed) - 1);
     }
-    respond(exchange, status, content_type);
+}
+
+void http_drop(http_exchange_t *exchange)
+{
+    exchange->lost = true;
+    resume_connection(exchange);
 }
 
 void http_stream_begin(http_exchange_t *exchange, unsigned status, const char *content_type)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/text_buffer.h"
 #include "runtime/base/status.h"
 
 enum {
@@ -20,6 +21,8 @@ enum {
         32 << 10, /* of a stream: what the socket has not taken yet; `more` is asked below half */
     HTTP_IDLE_SECONDS = 120, /* a connection between requests, or inside one that does not arrive */
 };
+
+#define HTTP_RETRY_AFTER "1" /* seconds, with every 429 and 503 */
 
 typedef struct {
     uint32_t connections; /* when all are taken, the one longest at rest makes room */
@@ -66,9 +69,14 @@ const char *http_header(const http_exchange_t *exchange, const char *name);
 
 /* A header of the answer that follows, one at most; borrowed until then. */
 void http_header_add(http_exchange_t *exchange, const char *name, const char *value);
-/* The whole answer. `retry_after_s` 0: no such header. Body is copied. */
+/* The whole answer; the body is copied. 429 and 503 say when to ask again. */
 void http_answer(http_exchange_t *exchange, unsigned status, const char *content_type,
-                 uint32_t retry_after_s, const char *body, size_t bytes);
+                 const char *body, size_t bytes);
+/* The same, and the body goes out of `body`. If that failed while it was written: 503 with an error. */
+void http_answer_text(http_exchange_t *exchange, unsigned status, const char *content_type,
+                      text_buffer_t *body);
+/* Ends the connection, so that the client sees that it has no whole answer. */
+void http_drop(http_exchange_t *exchange);
 /* An answer in pieces (chunked). Nothing may follow http_stream_end. */
 void http_stream_begin(http_exchange_t *exchange, unsigned status, const char *content_type);
 /* Bytes that one write may add now without going over the buffer. */

@@ -148,15 +148,18 @@ static status_t read_unsupported(const reader_t *reader)
 static status_t read_limits(const reader_t *reader, bool chat, const model_generation_t *defaults,
                             openai_parameters_t *parameters)
 {
+    static const char *const lengths[] = {"max_tokens", "max_completion_tokens" /* of chats */};
     int64_t tokens = defaults->output_tokens_max;
     int64_t timeout_ms = 0;
     bool ignore_eos = false;
 
     if (!chat && tokens == 0)
         tokens = 16; /* the API's default for completions */
-    TRY(read_integer(reader, "max_tokens", 1, OUTPUT_TOKENS_MAX, &tokens));
-    if (chat)
-        TRY(read_integer(reader, "max_completion_tokens", 1, OUTPUT_TOKENS_MAX, &tokens));
+    for (size_t i = 0; i < (chat ? COUNT_OF(lengths) : 1); i++) {
+        TRY(read_integer(reader, lengths[i], 1, OUTPUT_TOKENS_MAX, &tokens));
+        if (member(reader, lengths[i]))
+            parameters->length_param = lengths[i];
+    }
     TRY(read_integer(reader, "timeout_ms", 1, UINT32_MAX, &timeout_ms));
     TRY(read_bool(reader, "ignore_eos", &ignore_eos));
     parameters->limits.output_tokens_max = (uint32_t)tokens;

@@ -28,7 +28,8 @@ typedef struct {
     bool logprobs; /* wanted, of `sampling.logprobs - 1` alternatives */
     uint32_t timeout_ms; /* 0: none */
     uint64_t salt;
-    record_limits_t limits; /* output_tokens_max 0: as far as the context goes */
+    record_limits_t limits;   /* output_tokens_max 0: as far as the context goes */
+    const char *length_param; /* what gave output_tokens_max; NULL: a default, which may be cut */
     record_sampling_t sampling;
     uint32_t stop_tokens[STOP_STRINGS_MAX];
     uint32_t bias_tokens[LOGIT_BIAS_MAX];

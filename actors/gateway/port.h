@@ -8,6 +8,7 @@
 
 #include "actors/gateway/admin.h"
 #include "actors/gateway/client.h"
+#include "actors/gateway/gateway.h"
 #include "actors/gateway/http_loop.h"
 #include "actors/gateway/metrics.h"
 #include "actors/gateway/pending.h"
@@ -15,10 +16,7 @@
 #include "actors/gateway/reply.h"
 #include "model/chat.h"
 
-enum {
-    CLIENT_BITS = 16, /* of a client number: its place */
-    PROBE = 0,        /* the client number of the gateway's own request */
-};
+enum { CLIENT_BITS = 16 /* of a client number: its place; GATEWAY_PROBE has none here */ };
 
 typedef struct {
     uint64_t id; /* 0: free */
@@ -71,10 +69,10 @@ double port_now(const port_state_t *self); /* seconds of the loop's clock */
 
 /* ---- connections.c ---------------------------------------------------------------------------- */
 
-/* The prompt is in self->ids: checks lengths, takes a place, asks the gateway. Otherwise the status is
- * that of `error`, and the exchange is still to be answered. */
+/* The prompt is in self->ids: checks lengths, cuts a default one to the context, takes a place and asks
+ * the gateway. Otherwise `error` says why, and the exchange is still to be answered. */
 MUST_USE status_t client_begin(port_state_t *self, http_exchange_t *exchange,
-                               const openai_parameters_t *parameters, reply_facts_t *facts,
+                               openai_parameters_t *parameters, reply_facts_t *facts,
                                openai_error_t *error);
 /* Says so once; what the answer's end is, the gateway decides. */
 void client_abort(port_state_t *self, client_t *client, end_reason_t reason);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BUFFERS = 10, TOO_LARGE_STATUS = 500, NO_MEMORY_STATUS = 503 };
+
 /* ---- small pieces of JSON -------------------------------------------------------------------- */
 
 static void put_string(text_buffer_t *out, const char *bytes, size_t length)
@@ -49,11 +51,18 @@ static void empty(text_buffer_t *buffer)
 
 static answer_sink_t on_answer;
 
-status_t reply_init(reply_t *reply, const reply_facts_t *facts)
+static void buffers_of(reply_t *reply, text_buffer_t *buffers[BUFFERS])
 {
-    text_buffer_t *const buffers[] = {
+    text_buffer_t *const all[BUFFERS] = {
         &reply->out,    &reply->held, &reply->content, &reply->calls,      &reply->logprobs,
         &reply->values, &reply->tops, &reply->offsets, &reply->suppressed, &reply->reasoning};
+
+    memcpy(buffers, all, sizeof(all));
+}
+
+status_t reply_init(reply_t *reply, const reply_facts_t *facts)
+{
+    text_buffer_t *buffers[BUFFERS];
     answer_options_t options = {facts->thinking, facts->tools,
                                 facts->parameters->parallel_tool_calls};
 
@@ -61,8 +70,9 @@ status_t reply_init(reply_t *reply, const reply_facts_t *facts)
     reply->facts = *facts;
     snprintf(reply->id, sizeof(reply->id), "%s-%016llx", facts->chat ? "chatcmpl" : "cmpl",
              (unsigned long long)facts->number);
-    for (size_t i = 0; i < COUNT_OF(buffers); i++)
-        text_buffer_init(buffers[i], REPLY_BYTES_MAX);
+    buffers_of(reply, buffers);
+    for (size_t i = 0; i < BUFFERS; i++)
+        text_buffer_init(buffers[i], facts->bytes_max);
     answer_init(&reply->answer, &options, on_answer, reply);
     reply->delta = malloc(tokenizer_delta_bytes_max(facts->tokenizer));
     return reply->delta ? STATUS_OK : FAIL(STATUS_NO_MEMORY, "no memory for an answer");
@@ -70,18 +80,31 @@ status_t reply_init(reply_t *reply, const reply_facts_t *facts)
 
 void reply_fini(reply_t *reply)
 {
+    text_buffer_t *buffers[BUFFERS];
+
     answer_fini(&reply->answer);
-    text_buffer_fini(&reply->out);
-    text_buffer_fini(&reply->held);
-    text_buffer_fini(&reply->content);
-    text_buffer_fini(&reply->reasoning);
-    text_buffer_fini(&reply->calls);
-    text_buffer_fini(&reply->logprobs);
-    text_buffer_fini(&reply->values);
-    text_buffer_fini(&reply->tops);
-    text_buffer_fini(&reply->offsets);
-    text_buffer_fini(&reply->suppressed);
+    buffers_of(reply, buffers);
+    for (size_t i = 0; i < BUFFERS; i++)
+        text_buffer_fini(buffers[i]);
     free(reply->delta);
+}
+
+/* The first failure of a buffer becomes the answer's, and nothing stays that was cut by it: of `out`
+ * what it held before, of all others nothing. */
+static void settle(reply_t *reply, size_t out_before)
+{
+    text_buffer_t *buffers[BUFFERS];
+
+    buffers_of(reply, buffers);
+    for (size_t i = 0; i < BUFFERS && reply->status == STATUS_OK; i++)
+        reply->status = buffers[i]->status;
+    if (reply->status == STATUS_OK)
+        return;
+    for (size_t i = 0; i < BUFFERS; i++)
+        if (buffers[i] != &reply->out)
+            text_buffer_fini(buffers[i]);
+    reply->out.used = out_before;
+    reply->out.status = STATUS_OK;
 }
 
 /* ---- logprobs -------------------------------------------------------------------------------- */
@@ -306,7 +329,7 @@ static void show(reply_t *reply, const char *text, size_t length)
         return;
     if (reply->facts.chat) {
         if (answer_feed(&reply->answer, text, length) != STATUS_OK)
-            reply->out.status = STATUS_NO_MEMORY;
+            reply->status = STATUS_NO_MEMORY;
     } else if (reply->facts.parameters->stream) {
         chunk_begin(reply);
         put_string(&reply->out, text, length);
@@ -367,36 +390,44 @@ static void pass_stops(reply_t *reply, const char *text, size_t length)
     held->used = keep;
 }
 
-static bool is_end_token(const reply_t *reply, uint32_t token)
+static bool is_among(const uint32_t *tokens, uint32_t count, uint32_t token)
 {
-    const u32s_view_t *stops = &reply->facts.parameters->limits.stop_tokens;
-
-    for (uint32_t i = 0; i < reply->facts.end_count; i++)
-        if (reply->facts.end_tokens[i] == token)
-            return true;
-    for (uint32_t i = 0; i < stops->count; i++)
-        if (stops->data[i] == token)
+    for (uint32_t i = 0; i < count; i++)
+        if (tokens[i] == token)
             return true;
     return false;
 }
 
-void reply_token(reply_t *reply, const record_token_t *token)
+static void put_token(reply_t *reply, const record_token_t *token)
 {
+    const record_limits_t *limits = &reply->facts.parameters->limits;
+    const bool is_end = is_among(reply->facts.end_tokens, reply->facts.end_count, token->token);
     size_t length;
 
-    if (reply->stopped || reply->ended)
-        return; /* it was on its way when the answer ended */
     reply->completion_tokens++;
-    if (is_end_token(reply, token->token))
+    if ((is_end && !limits->ignore_eos) ||
+        is_among(limits->stop_tokens.data, limits->stop_tokens.count, token->token))
         return; /* it says that the text ends; it is no text */
     if (reply->facts.parameters->logprobs && reply->facts.chat)
         add_chat_logprob(reply, token);
     if (reply->facts.parameters->logprobs && !reply->facts.chat)
         add_completion_logprob(reply, token);
+    if (is_end)
+        return; /* ignored, and no text either; but drawn like any other */
     length = tokenizer_decode(reply->facts.tokenizer, &reply->decoder, token->token, reply->delta);
     for (size_t i = 0; i < length; i++)
         reply->characters += (reply->delta[i] & 0xc0) != 0x80;
     pass_stops(reply, reply->delta, length);
+}
+
+void reply_token(reply_t *reply, const record_token_t *token)
+{
+    size_t before = reply->out.used;
+
+    if (reply->stopped || reply->ended || reply->status != STATUS_OK)
+        return; /* it was on its way when the answer ended */
+    put_token(reply, token);
+    settle(reply, before);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -437,12 +468,24 @@ void reply_put_error(text_buffer_t *out, const openai_error_t *error)
         text_put_text(out, ", \"code\": null}}");
 }
 
-static void put_end_error(reply_t *reply, end_reason_t reason, const char *detail)
+/* Returns the status of the error. */
+static unsigned put_end_error(reply_t *reply, end_reason_t reason, const char *detail)
 {
     openai_error_t error;
 
-    openai_error_set(&error, reply_status(reason), "", "%s",
-                     detail[0] ? detail : "the answer was given up");
+    if (reply->status != STATUS_OK)
+        reason = END_ABORTED; /* by this port, whatever came first */
+    if (reply->status == STATUS_TOO_LARGE) {
+        openai_error_set(&error, TOO_LARGE_STATUS, "",
+                         "the answer has more than %zu bytes that cannot be sent in pieces",
+                         reply->facts.bytes_max);
+        error.code = "answer_too_large";
+    } else if (reply->status != STATUS_OK) {
+        openai_error_set(&error, NO_MEMORY_STATUS, "", "there is no memory for the answer");
+    } else {
+        openai_error_set(&error, reply_status(reason), "", "%s",
+                         detail[0] ? detail : "the answer was given up");
+    }
     if (reason == END_OVERLOADED) {
         error.type = "overloaded_error";
         error.code = "overloaded";
@@ -456,6 +499,7 @@ static void put_end_error(reply_t *reply, end_reason_t reason, const char *detai
     reply_put_error(&reply->out, &error);
     if (reply->streaming)
         text_put_text(&reply->out, "\n\n");
+    return error.status;
 }
 
 static void put_usage(reply_t *reply, uint32_t cached_tokens)
@@ -531,33 +575,44 @@ static void put_whole(reply_t *reply, const char *finish, uint32_t cached_tokens
     text_put_text(out, "}");
 }
 
-void reply_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens, const char *detail)
+static void put_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens)
 {
     static const char *const finishes[] = {"stop", "tool_calls", "length"};
-    answer_reason_t finish = reason == END_LENGTH ? ANSWER_LENGTH : ANSWER_STOP;
+    answer_reason_t finish;
 
-    if (reply->ended)
-        return;
-    if (!reply_is_regular(reason)) {
-        reply->ended = true;
-        put_end_error(reply, reason, detail);
-        return;
-    }
     if (!reply->stopped) {
         size_t length = tokenizer_decode_end(&reply->decoder, reply->delta);
 
         pass_stops(reply, reply->delta, length);
         show(reply, reply->held.bytes, reply->held.used);
     }
+    if (reply->stopped)
+        reason = END_STOPPED;
+    finish = reason == END_LENGTH ? ANSWER_LENGTH : ANSWER_STOP;
     if (reply->facts.chat &&
         answer_finish(&reply->answer,
-                      reason == END_LENGTH && !reply->stopped ? ANSWER_ENDED_BY_LENGTH
-                                                              : ANSWER_ENDED_BY_EOS,
+                      reason == END_LENGTH ? ANSWER_ENDED_BY_LENGTH : ANSWER_ENDED_BY_EOS,
                       &finish) != STATUS_OK)
-        reply->out.status = STATUS_NO_MEMORY;
-    reply->ended = true;
+        reply->status = STATUS_NO_MEMORY;
     if (reply->facts.parameters->stream)
         put_stream_end(reply, finishes[finish], cached_tokens);
     else
         put_whole(reply, finishes[finish], cached_tokens);
+}
+
+unsigned reply_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens, const char *detail)
+{
+    size_t before = reply->out.used;
+
+    ASSERT(!reply->ended);
+    reply->ended = true;
+    if (reply->stopped)
+        reason = END_STOPPED;
+    if (reply->status == STATUS_OK && reply_is_regular(reason)) {
+        put_end(reply, reason, cached_tokens);
+        settle(reply, before);
+    }
+    if (reply->status == STATUS_OK && reply_is_regular(reason))
+        return 200;
+    return put_end_error(reply, reason, detail);
 }

@@ -29,6 +29,7 @@ typedef struct {
     bool thinking; /* the prompt ended with <think> */
     bool tools;    /* tools were rendered */
     uint32_t prompt_tokens;
+    size_t bytes_max; /* REPLY_BYTES_MAX */
 } reply_facts_t;
 
 typedef struct {
@@ -55,15 +56,18 @@ typedef struct {
     bool streaming; /* set by whoever sends: the stream has begun, so an error is an event in it */
     bool stopped;   /* a stop string was met: what follows is not shown */
     bool ended;
+    status_t status; /* NO_MEMORY, TOO_LARGE: the answer could not be kept and ends as an error */
 } reply_t;
 
 MUST_USE status_t reply_init(reply_t *reply, const reply_facts_t *facts);
 void reply_fini(reply_t *reply);
 
-/* After it, `stopped` may have become true: then the request should be aborted as STOPPED. */
+/* After it, `stopped` may have become true: then the request should be aborted as STOPPED. Or `status`
+ * tells of a failure: then it should be aborted as well, and `out` holds nothing of this token. */
 void reply_token(reply_t *reply, const record_token_t *token);
-/* The last bytes. A reason that is no regular end becomes an error, in a stream an error event. */
-void reply_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens, const char *detail);
+/* The last bytes. A reason that is no regular end becomes an error, in a stream an error event; a stop
+ * string that was met ended the answer, whatever came later. Returns the status of a whole answer. */
+unsigned reply_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens, const char *detail);
 
 /* END_STOP, END_LENGTH, END_STOPPED. */
 bool reply_is_regular(end_reason_t reason);

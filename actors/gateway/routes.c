@@ -21,9 +21,7 @@ static void answer_error(port_state_t *self, http_exchange_t *exchange, const op
 
     text_buffer_init(&out, 1 << 16);
     reply_put_error(&out, error);
-    http_answer(exchange, error->status, "application/json",
-                error->status == 429 || error->status == 503 ? 1 : 0, out.bytes, out.used);
-    text_buffer_fini(&out);
+    http_answer_text(exchange, error->status, "application/json", &out);
     self->metrics.refused++;
 }
 
@@ -40,6 +38,7 @@ static void reply_facts(const port_state_t *self, bool chat, reply_facts_t *fact
             self->generation.eos_count ? self->generation.eos_count : self->config.eos_count,
         .created = (uint64_t)time(NULL),
         .chat = chat,
+        .bytes_max = REPLY_BYTES_MAX,
     };
 }
 
@@ -115,10 +114,9 @@ static void answer_completion(port_state_t *self, http_exchange_t *exchange, boo
     if (status != STATUS_OK)
         openai_error_set(&error, 400, "", "the body is not JSON: %s", trail_text());
     if (status == STATUS_OK)
-        status = openai_parse(&document, chat, self->topology->served_name, &self->config,
-                              &self->generation,
-                              random_mix(self->seed + self->serial) >> SEED_SHIFT, &parameters,
-                              &error);
+        status = openai_parse(
+            &document, chat, self->topology->served_name, &self->config, &self->generation,
+            random_mix(self->seed + self->serial) >> SEED_SHIFT, &parameters, &error);
     if (status == STATUS_OK)
         status = openai_timeout(http_header(exchange, OPENAI_TIMEOUT_HEADER),
                                 (uint32_t)self->topology->request_timeout_ms, &parameters, &error);
@@ -139,7 +137,7 @@ static void answer_completion(port_state_t *self, http_exchange_t *exchange, boo
 static void answer_text(http_exchange_t *exchange, unsigned status, const char *type,
                         const char *text)
 {
-    http_answer(exchange, status, type, status == 503 ? 1 : 0, text, strlen(text));
+    http_answer(exchange, status, type, text, strlen(text));
 }
 
 /* The only model there is: in a list of one, or by its name. */
@@ -158,8 +156,7 @@ static void answer_models(port_state_t *self, http_exchange_t *exchange, bool li
              "\"max_model_len\": %u}%s",
              self->topology->context_tokens, list ? "]}" : "");
     text_put_text(&out, tail);
-    http_answer(exchange, 200, "application/json", 0, out.bytes, out.used);
-    text_buffer_fini(&out);
+    http_answer_text(exchange, 200, "application/json", &out);
 }
 
 /* The methods of a path that clients know; NULL: there is no such path. */
@@ -184,18 +181,17 @@ static void answer_metrics(port_state_t *self, http_exchange_t *exchange)
 
     text_buffer_init(&out, 1 << 20);
     metrics_put(&self->metrics, self->ready, self->topology, &self->availability, &out);
-    http_answer(exchange, 200, "text/plain; version=0.0.4", 0, out.bytes, out.used);
-    text_buffer_fini(&out);
+    http_answer_text(exchange, 200, "text/plain; version=0.0.4", &out);
 }
 
 /* {"status": "ready", "degraded": ["decode/1/rank/0"]}; the names are ours, nothing in them needs
  * escaping. 503 only if nobody is answered. */
 static void answer_ready(port_state_t *self, http_exchange_t *exchange)
 {
-    const char *status = self->ready                           ? "ready"
-                         : self->closing                       ? "closing"
-                         : availability_hopeless(&self->availability)    ? "degraded"
-                                                               : "starting";
+    const char *status = self->ready                                  ? "ready"
+                         : self->closing                              ? "closing"
+                         : availability_hopeless(&self->availability) ? "degraded"
+                                                                      : "starting";
     const char *between = "";
     text_buffer_t out;
 
@@ -213,9 +209,7 @@ static void answer_ready(port_state_t *self, http_exchange_t *exchange)
         between = ", ";
     }
     text_put_text(&out, "]}");
-    http_answer(exchange, self->ready ? 200 : 503, "application/json", self->ready ? 0 : 1,
-                out.bytes, out.used);
-    text_buffer_fini(&out);
+    http_answer_text(exchange, self->ready ? 200 : 503, "application/json", &out);
 }
 
 /* What clients and operators may ask. */

@@ -496,6 +496,100 @@ static void test_new_request_waits_for_an_instance_but_not_for_ever(void **state
     scene_expect_nothing(scene);
 }
 
+static void ask_to_probe(scene_t *scene)
+{
+    message_client_request_t request = {.client = GATEWAY_PROBE};
+
+    request.prompt = (u32s_view_t){prompt, 1};
+    request.limits.output_tokens_max = 1;
+    scene_send(scene, PORT_CLIENT, MESSAGE_client_request, &request);
+}
+
+static void route_as(scene_t *scene, const message_route_t *route, uint8_t outcome)
+{
+    message_routed_t routed = {
+        .request = route->request, .attempt = route->attempt, .outcome = outcome};
+
+    scene_send(scene, scheduler(scene), MESSAGE_routed, &routed);
+}
+
+/* Time in the queue of a group that is ready but full is no time without one, and who was routed once
+ * is not sent away for load. */
+static void test_patience_does_not_count_time_in_a_queue(void **state)
+{
+    scene_t *scene = *state;
+    const message_submit_t *m = submit(scene, 1);
+    const message_route_t *route;
+    message_busy_t busy = {.request = m->request, .attempt = 1};
+    uint64_t now_ms = 50;
+
+    for (uint32_t i = 0; i < 3 * GATEWAY_PATIENCE_MS / GATEWAY_RETRY_MS; i++) {
+        scene_send(scene, prefill(scene, 0), MESSAGE_busy, &busy);
+        scene_expect_nothing(scene);
+        scene_tick(scene, now_ms += GATEWAY_RETRY_MS);
+        route = scene_take(scene, scheduler(scene), MESSAGE_route);
+        assert_int_equal(route->replay, 1);
+        if (i == 1) {
+            route_as(scene, route, ROUTE_OVERLOADED);
+            scene_expect_nothing(scene);
+            scene_tick(scene, now_ms += GATEWAY_RETRY_MS);
+            route = scene_take(scene, scheduler(scene), MESSAGE_route);
+        }
+        answer_route(scene, route, 0);
+        scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+    }
+    scene_send(scene, prefill(scene, 0), MESSAGE_busy, &busy);
+    scene_tick(scene, now_ms += GATEWAY_RETRY_MS);
+    for (uint64_t ms = 0; ms < GATEWAY_PATIENCE_MS; ms += GATEWAY_AGAIN_MS) {
+        route_as(scene, scene_take(scene, scheduler(scene), MESSAGE_route), ROUTE_NO_INSTANCE);
+        scene_expect_nothing(scene);
+        scene_tick(scene, now_ms += GATEWAY_AGAIN_MS);
+    }
+    expect_client_end(scene, 1, END_UNAVAILABLE, 0);
+}
+
+/* A full gateway is a healthy one: its own request has a place, and what is full says so at once. */
+static void test_the_probe_has_a_place_when_all_others_are_taken(void **state)
+{
+    scene_t *scene = *state;
+    const topology_gateway_t *gateway = &scene->topology.gateways[0];
+    const message_route_t *route;
+    const message_submit_t *m;
+    uint64_t now_ms = 50;
+
+    for (uint32_t i = 1; i <= gateway->streams_max; i++) {
+        ask(scene, i, 1, 0);
+        answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 0);
+        scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+    }
+    ask(scene, gateway->streams_max + 1, 1, 0);
+    expect_client_end(scene, gateway->streams_max + 1, END_OVERLOADED, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        ask_to_probe(scene);
+        route = scene_take(scene, scheduler(scene), MESSAGE_route);
+        if (i == 0) {
+            route_as(scene, route, ROUTE_OVERLOADED);
+            expect_client_end(scene, GATEWAY_PROBE, END_OVERLOADED, 0);
+        }
+        if (i == 1) {
+            answer_route(scene, route, 0);
+            m = scene_take(scene, prefill(scene, 0), MESSAGE_submit);
+            scene_send(scene, prefill(scene, 0), MESSAGE_busy,
+                       &(message_busy_t){.request = m->request, .attempt = 1});
+            expect_client_end(scene, GATEWAY_PROBE, END_OVERLOADED, 0);
+        }
+    }
+    while (now_ms < 50 + GATEWAY_PROBE_PATIENCE_MS) {
+        route_as(scene, route, ROUTE_NO_INSTANCE);
+        scene_expect_nothing(scene);
+        scene_tick(scene, now_ms += GATEWAY_AGAIN_MS);
+        if (now_ms < 50 + GATEWAY_PROBE_PATIENCE_MS)
+            route = scene_take(scene, scheduler(scene), MESSAGE_route);
+    }
+    expect_client_end(scene, GATEWAY_PROBE, END_UNAVAILABLE, 0);
+    scene_expect_nothing(scene);
+}
+
 /* R17 of docs/bugs.md. */
 static void test_what_does_not_fit_is_refused_and_says_why(void **state)
 {
@@ -673,6 +767,8 @@ int main(void)
         SCENE_TEST(test_who_is_with_a_leader_that_was_killed_is_no_suspect),
         SCENE_TEST(test_those_with_two_crashes_go_out_one_at_a_time),
         SCENE_TEST(test_first_attempt_may_be_overloaded_but_a_replay_waits),
+        SCENE_TEST(test_patience_does_not_count_time_in_a_queue),
+        SCENE_TEST(test_the_probe_has_a_place_when_all_others_are_taken),
         SCENE_TEST(test_new_request_waits_for_an_instance_but_not_for_ever),
         SCENE_TEST(test_what_does_not_fit_is_refused_and_says_why),
         SCENE_TEST(test_nothing_is_submitted_for_who_is_not_known_here),

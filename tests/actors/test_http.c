@@ -53,11 +53,11 @@ static void on_request(void *context, http_exchange_t *exchange, const char *met
     world->body_bytes = body_bytes;
     snprintf(world->path, sizeof(world->path), "%s", path);
     if (strcmp(path, "/now") == 0) {
-        http_answer(exchange, 200, "text/plain", 0, "at once", 7);
+        http_answer(exchange, 200, "text/plain", "at once", 7);
     } else if (strcmp(path, "/large") == 0) {
         static char large[LARGE_BYTES];
 
-        http_answer(exchange, 200, "text/plain", 0, large, sizeof(large));
+        http_answer(exchange, 200, "text/plain", large, sizeof(large));
     } else if (strcmp(path, "/stream") == 0) {
         world->stream_left = STREAM_BYTES;
         http_stream_begin(exchange, 200, "text/event-stream");
@@ -181,10 +181,55 @@ static void test_answer_may_come_later_and_names_when_to_retry(void **state)
     for (int i = 0; i < TURNS_MAX && !world->waiting; i++)
         turn(world);
     assert_non_null(world->waiting);
-    http_answer(world->waiting, 429, "application/json", 3, "{}", 2);
+    http_answer(world->waiting, 429, "application/json", "{}", 2);
     read_until(world, descriptor, "{}", text, sizeof(text));
     assert_non_null(strstr(text, "HTTP/1.1 429"));
-    assert_non_null(strstr(text, "Retry-After: 3"));
+    assert_non_null(strstr(text, "Retry-After: " HTTP_RETRY_AFTER));
+    close(descriptor);
+}
+
+/* A body that could not be written whole is none: neither its beginning nor its status goes out. */
+static void test_what_could_not_be_written_is_503(void **state)
+{
+    world_t *world = *state;
+    char text[1024];
+    int descriptor = client(world, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
+    text_buffer_t body;
+
+    for (int i = 0; i < TURNS_MAX && !world->waiting; i++)
+        turn(world);
+    assert_non_null(world->waiting);
+    text_buffer_init(&body, 8);
+    text_put_text(&body, "{\"a\": ");
+    text_put_text(&body, "\"too long\"}");
+    http_answer_text(world->waiting, 200, "application/json", &body);
+    read_until(world, descriptor, "code", text, sizeof(text));
+    assert_non_null(strstr(text, "HTTP/1.1 503"));
+    assert_non_null(strstr(text, "Retry-After: " HTTP_RETRY_AFTER));
+    assert_non_null(strstr(text, "{\"error\": {"));
+    assert_null(strstr(text, "{\"a\""));
+    close(descriptor);
+}
+
+/* It may not look like a whole answer: the last chunk is missing. */
+static void test_a_dropped_stream_has_no_end(void **state)
+{
+    world_t *world = *state;
+    char text[1024];
+    int descriptor = client(world, "GET /later HTTP/1.1\r\nHost: a\r\n\r\n");
+
+    world->quiet = true;
+    for (int i = 0; i < TURNS_MAX && !world->waiting; i++)
+        turn(world);
+    assert_non_null(world->waiting);
+    http_stream_begin(world->waiting, 200, "text/event-stream");
+    http_stream_write(world->waiting, "begun", 5);
+    read_until(world, descriptor, "begun", text, sizeof(text));
+    http_drop(world->waiting);
+    for (int i = 0; i < TURNS_MAX && world->cut == 0; i++)
+        turn(world);
+    assert_int_equal(world->cut, 1);
+    assert_true(recv(descriptor, text, sizeof(text), 0) <= 0);
     close(descriptor);
 }
 
@@ -328,7 +373,7 @@ static void test_the_connection_longest_at_rest_makes_room(void **state)
     assert_non_null(strstr(text, "at once"));
     assert_int_equal(recv(resting[0], text, sizeof(text), 0), 0);
     assert_non_null(world->waiting);
-    http_answer(world->waiting, 200, "text/plain", 0, "later", 5);
+    http_answer(world->waiting, 200, "text/plain", "later", 5);
     read_until(world, waiting, "later", text, sizeof(text));
     assert_non_null(strstr(text, "later"));
     for (unsigned i = 0; i < COUNT_OF(resting); i++)
@@ -451,6 +496,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_whole_answer_goes_out_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_answer_may_come_later_and_names_when_to_retry, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_what_could_not_be_written_is_503, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_dropped_stream_has_no_end, setup, teardown),
         cmocka_unit_test_setup_teardown(test_client_that_leaves_while_it_waits_is_seen, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_long_stream_reaches_a_slow_reader_in_bounded_memory,

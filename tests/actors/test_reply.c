@@ -102,6 +102,7 @@ static void test_parameters_are_read(void **state)
         STATUS_OK);
     assert_true(p.stream && p.include_usage && p.logprobs && !p.parallel_tool_calls);
     assert_int_equal(p.limits.output_tokens_max, 12);
+    assert_string_equal(p.length_param, "max_completion_tokens");
     assert_int_equal(p.stop_count, 2);
     assert_memory_equal(p.stops[1].text, "bc", 2);
     assert_true(p.sampling.seed == (uint64_t)-3 && p.sampling.top_k == 0 &&
@@ -111,6 +112,41 @@ static void test_parameters_are_read(void **state)
     assert_true(p.sampling.bias_values.data[0] == -100.0f);
 }
 
+/* A length that somebody sent is refused by its name; one that nobody sent may be cut. */
+static void test_a_length_has_the_name_that_brought_it(void **state)
+{
+    static const struct {
+        const char *body;
+        const char *chat, *completion; /* NULL: a default */
+        uint32_t chat_tokens, completion_tokens;
+    } rows[] = {
+        {"{\"model\": \"tiny\"}", NULL, NULL, 0, 16},
+        {"{\"model\": \"tiny\", \"max_tokens\": null}", NULL, NULL, 0, 16},
+        {"{\"model\": \"tiny\", \"max_tokens\": 5}", "max_tokens", "max_tokens", 5, 5},
+        {"{\"model\": \"tiny\", \"max_completion_tokens\": 6}", "max_completion_tokens", NULL, 6,
+         16},
+        {"{\"model\": \"tiny\", \"max_tokens\": 5, \"max_completion_tokens\": 6}",
+         "max_completion_tokens", "max_tokens", 6, 5},
+        {"{\"model\": \"tiny\", \"max_tokens\": 5, \"max_completion_tokens\": null}", "max_tokens",
+         "max_tokens", 5, 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        const bool chat = i % 2;
+        const char *name = chat ? rows[i / 2].chat : rows[i / 2].completion;
+        openai_parameters_t p;
+        openai_error_t error;
+
+        assert_int_equal(parse(rows[i / 2].body, chat, &p, &error), STATUS_OK);
+        assert_int_equal(p.limits.output_tokens_max,
+                         chat ? rows[i / 2].chat_tokens : rows[i / 2].completion_tokens);
+        assert_int_equal(p.length_param != NULL, name != NULL);
+        if (name)
+            assert_string_equal(p.length_param, name);
+    }
+}
+
 static void test_the_least_of_three_timeouts_counts(void **state)
 {
     static const struct {
@@ -118,8 +154,8 @@ static void test_the_least_of_three_timeouts_counts(void **state)
         const char *header;
         uint32_t limit;
         uint32_t counts;
-    } rows[] = {{0, NULL, 0, 0},       {500, NULL, 0, 500},    {0, "400", 0, 400},
-                {0, NULL, 300, 300},   {500, "400", 300, 300}, {500, "400", 700, 400},
+    } rows[] = {{0, NULL, 0, 0},        {500, NULL, 0, 500},    {0, "400", 0, 400},
+                {0, NULL, 300, 300},    {500, "400", 300, 300}, {500, "400", 700, 400},
                 {200, "400", 300, 200}, {500, "0", 0, 500}};
     static const char *const wrong[] = {"", "-1", "5s", "1e3", "4294967296", " 5"};
     openai_parameters_t parameters;
@@ -209,7 +245,8 @@ typedef struct {
     reply_t reply;
 } scene_t;
 
-static scene_t *begin(const char *body, bool chat, bool thinking, bool tools)
+static scene_t *begin_within(const char *body, bool chat, bool thinking, bool tools,
+                             size_t bytes_max)
 {
     static const uint32_t end_tokens[] = {END_TOKEN};
     scene_t *scene = calloc(1, sizeof(*scene));
@@ -223,11 +260,17 @@ static scene_t *begin(const char *body, bool chat, bool thinking, bool tools)
                            .chat = chat,
                            .thinking = thinking,
                            .tools = tools,
-                           .prompt_tokens = 10};
+                           .prompt_tokens = 10,
+                           .bytes_max = bytes_max};
 
     assert_int_equal(parse(body, chat, &scene->parameters, &error), STATUS_OK);
     assert_int_equal(reply_init(&scene->reply, &facts), STATUS_OK);
     return scene;
+}
+
+static scene_t *begin(const char *body, bool chat, bool thinking, bool tools)
+{
+    return begin_within(body, chat, thinking, tools, REPLY_BYTES_MAX);
 }
 
 static void finish(scene_t *scene)
@@ -386,6 +429,106 @@ static void test_text_held_for_a_stop_string_comes_out_at_the_end(void **state)
     finish(scene);
 }
 
+/* An end for another reason may cross the abort for the stop string, as when a replay came between. */
+static void test_a_stop_string_ends_whatever_comes_later(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"model\": \"tiny\", \"stop\": \"now\"}",
+        "{\"model\": \"tiny\", \"stop\": \"now\", \"stream\": true}"};
+    static const end_reason_t reasons[] = {END_STOP,     END_LENGTH,   END_STOPPED,    END_ABORTED,
+                                           END_DEADLINE, END_POISONED, END_UNAVAILABLE};
+
+    (void)state;
+    for (size_t i = 0; i < 4 * COUNT_OF(reasons); i++) {
+        scene_t *scene = begin(bodies[i / 2 % 2], i % 2, false, false);
+
+        scene->reply.streaming = i / 2 % 2;
+        say(scene, "one now two");
+        assert_int_equal(reply_end(&scene->reply, reasons[i / 4], 0, "crossed"), 200);
+        assert_true(says(scene, "\"finish_reason\": \"stop\""));
+        assert_false(says(scene, "\"finish_reason\": \"length\""));
+        assert_false(says(scene, "error"));
+        finish(scene);
+    }
+}
+
+/* Nothing of it goes out: not the part that had room, and no status that says otherwise. */
+static void test_an_answer_without_room_is_an_error(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"model\": \"tiny\", \"logprobs\": %s}",
+        "{\"model\": \"tiny\", \"logprobs\": %s, \"stop\": \"zz\"}"};
+
+    (void)state;
+    for (size_t i = 0; i < 4 * COUNT_OF(bodies); i++) {
+        bool chat = i % 2;
+        char body[128];
+        scene_t *scene;
+        json_t *answer, *error;
+
+        (void)snprintf(body, sizeof(body), bodies[i / 4], chat ? "true" : "1");
+        scene = begin_within(body, chat, false, false, i / 2 % 2 ? 400 : 2000);
+        for (uint32_t n = 0; n < 40; n++)
+            say(scene, "more text");
+        assert_int_equal(reply_end(&scene->reply, END_LENGTH, 0, ""), 500);
+        answer = whole(scene);
+        error = json_object_get(answer, "error");
+        assert_non_null(error);
+        assert_string_equal(json_string_value(json_object_get(error, "code")), "answer_too_large");
+        json_decref(answer);
+        finish(scene);
+    }
+}
+
+/* A stream goes out up to the last whole event, then says what happened. */
+static void test_a_stream_without_room_ends_with_an_error_event(void **state)
+{
+    scene_t *scene =
+        begin_within("{\"model\": \"tiny\", \"stream\": true}", true, false, false, 1000);
+
+    (void)state;
+    scene->reply.streaming = true;
+    for (uint32_t n = 0; n < 40 && scene->reply.status == STATUS_OK; n++)
+        say(scene, "more");
+    assert_int_equal(scene->reply.status, STATUS_TOO_LARGE);
+    assert_memory_equal(scene->reply.out.bytes + scene->reply.out.used - 2, "\n\n", 2);
+    scene->reply.out.used = 0; /* sent */
+    (void)reply_end(&scene->reply, END_ABORTED, 0, "");
+    assert_true(says(scene, "data: {\"error\": {"));
+    assert_true(says(scene, "answer_too_large"));
+    assert_false(says(scene, "[DONE]"));
+    finish(scene);
+}
+
+/* It counts as a token, so it has its entry; text it is not. */
+static void test_an_end_token_that_is_ignored_has_its_logprob(void **state)
+{
+    static const char *const bodies[] = {
+        "{\"model\": \"tiny\", \"ignore_eos\": true, \"logprobs\": 1, \"prompt\": \"a\"}",
+        "{\"model\": \"tiny\", \"ignore_eos\": true, \"logprobs\": true}"};
+
+    (void)state;
+    for (size_t chat = 0; chat < 2; chat++) {
+        scene_t *scene = begin(bodies[chat], chat, false, false);
+        json_t *body, *choice, *entries;
+        const char *text;
+
+        say(scene, "one");
+        reply_token(&scene->reply, &(record_token_t){.token = END_TOKEN, .logprob = -1});
+        say(scene, "two");
+        reply_end(&scene->reply, END_LENGTH, 0, "");
+        body = whole(scene);
+        choice = json_array_get(json_object_get(body, "choices"), 0);
+        entries = json_object_get(json_object_get(choice, "logprobs"), chat ? "content" : "tokens");
+        assert_int_equal(json_array_size(entries), scene->reply.completion_tokens);
+        text = chat ? text_at(body, "message", "content")
+                    : json_string_value(json_object_get(choice, "text"));
+        assert_string_equal(text, "onetwo");
+        json_decref(body);
+        finish(scene);
+    }
+}
+
 static void test_logprobs_have_one_entry_for_each_token(void **state)
 {
     scene_t *scene = begin("{\"model\": \"tiny\", \"logprobs\": true}", true, false, false);
@@ -509,6 +652,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_rank_refuses_what_is_accepted),
         cmocka_unit_test(test_parameters_are_read),
+        cmocka_unit_test(test_a_length_has_the_name_that_brought_it),
         cmocka_unit_test(test_the_least_of_three_timeouts_counts),
         cmocka_unit_test(test_wrong_parameters_are_named),
         cmocka_unit_test(test_an_error_is_json_whatever_it_quotes),
@@ -516,6 +660,10 @@ int main(void)
         cmocka_unit_test(test_stream_says_the_same_as_the_whole),
         cmocka_unit_test(test_stop_string_cuts_even_across_tokens),
         cmocka_unit_test(test_text_held_for_a_stop_string_comes_out_at_the_end),
+        cmocka_unit_test(test_a_stop_string_ends_whatever_comes_later),
+        cmocka_unit_test(test_an_answer_without_room_is_an_error),
+        cmocka_unit_test(test_a_stream_without_room_ends_with_an_error_event),
+        cmocka_unit_test(test_an_end_token_that_is_ignored_has_its_logprob),
         cmocka_unit_test(test_logprobs_have_one_entry_for_each_token),
         cmocka_unit_test(test_completion_counts_characters),
         cmocka_unit_test(test_failed_stream_ends_with_an_error_event),

@@ -232,6 +232,21 @@ class Refusals(unittest.TestCase):
             client.chat.completions.create(model="other", messages=[message])
         self.assertEqual(caught.exception.param, "model")
 
+    def test_a_default_length_is_cut_and_a_sent_one_refused(self):
+        context = json.load(urllib.request.urlopen(deployment.url + "/v1/models"))["data"][0][
+            "max_model_len"]
+        for left in (1, 40):
+            prompt = [300] * (context - left)
+            answer = client.completions.create(model=model, prompt=prompt,
+                                               extra_body={"ignore_eos": True})
+            self.assertEqual(answer.usage.completion_tokens, left)
+            self.assertEqual(answer.choices[0].finish_reason, "length")
+            with self.assertRaises(openai.BadRequestError) as caught:
+                client.completions.create(model=model, prompt=prompt, max_tokens=left + 1)
+            self.assertEqual(caught.exception.param, "max_tokens")
+        self.refused("max_tokens", max_tokens=context)
+        self.refused("max_completion_tokens", max_completion_tokens=context)
+
     def test_a_prompt_that_cannot_fit_is_refused(self):
         with self.assertRaises(openai.BadRequestError):
             ask("word " * 400000)
