@@ -48,16 +48,17 @@ static geometry_form_t index_form(const topology_t *topology)
 }
 
 /* Rows of one step in float32: streams and their sums, site input and output, queries and core of
- * the rank's heads, low-rank halves, compressor inputs, answers of the chosen experts, the choice
- * of entries; and logits for every slot. An estimate from above, not what a device allocates. */
+ * the rank's heads, low-rank halves, compressor inputs, the chosen experts' widths and answers, the
+ * choice of entries; and logits for every slot. An estimate from above, not what a device allocates. */
 static uint64_t workspace_bytes(const model_config_t *c, const topology_group_t *group)
 {
     uint64_t heads = (uint64_t)c->heads * c->head_dim / group->tp;
     uint64_t row =
         2ull * c->streams * c->hidden + 4ull * c->hidden + 2 * heads + 2ull * c->query_rank +
         (uint64_t)c->output_groups * c->output_rank + 4ull * c->head_dim + 4ull * c->index_dim +
-        (uint64_t)c->index_heads * c->index_dim / group->tp +
-        (uint64_t)c->experts_per_token * (c->hidden + 2ull * c->expert_width) + c->index_topk;
+        (uint64_t)c->index_heads * c->index_dim + c->index_topk +
+        (uint64_t)c->experts_per_token * c->hidden +
+        (c->experts_per_token + 1ull) * (c->expert_width + 3ull * c->expert_width / group->tp);
     uint64_t logits = (uint64_t)group->slots * c->vocabulary;
     return sizeof(float) * (row * group->chunk_tokens + logits);
 }

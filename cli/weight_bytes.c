@@ -6,23 +6,25 @@
 #include "kernels/weight.h"
 #include "model/weights_layout.h"
 
-/* Tensors whose rows (of vectors: elements) are shared out, by their release name. All others are
- * on every rank. */
+/* Tensors whose rows (of vectors: elements) are shared out, by their release name, beside those of
+ * routed experts. All others are on every rank. */
 static const char *const cut_names[] = {
     "head.weight",
     "attn.wq_b.weight",
     "attn.wo_a.weight",
     "attn.wo_b.weight",
     "attn.attn_sink",
-    "attn.indexer.wq_b.weight",
-    "attn.indexer.weights_proj.weight",
     "ffn.shared_experts.w1.weight",
     "ffn.shared_experts.w3.weight",
     "ffn.shared_experts.w2.weight",
 };
 
-static bool name_is_cut(const char *name)
+static bool is_cut(const layout_t *row)
 {
+    const char *name = row->names[0];
+
+    if (row->scope == IN_EXPERT)
+        return true;
     for (size_t i = 0; i < COUNT_OF(cut_names); i++)
         if (strcmp(name, cut_names[i]) == 0)
             return true;
@@ -105,9 +107,9 @@ static void add(const model_config_t *config, const layout_t *row, const model_l
 {
     uint64_t rows = layout_dim(config, layer, row->rows);
     uint64_t columns = layout_dim(config, layer, row->columns);
-    uint64_t copies = row->scope == IN_EXPERT ? config->experts / world : 1;
+    uint64_t copies = row->scope == IN_EXPERT ? config->experts : 1;
     weight_form_t form = form_of(config, row);
-    if (name_is_cut(row->names[0])) {
+    if (is_cut(row)) {
         if (row->rows == ONE)
             columns = cut(columns, rank, world);
         else
@@ -117,7 +119,7 @@ static void add(const model_config_t *config, const layout_t *row, const model_l
     if (drafts || row->kind == INTEGER)
         return;
     bool embedding = strcmp(row->names[0], "embed.weight") == 0;
-    uint64_t met = row->scope == IN_EXPERT ? config->experts_per_token / world : copies;
+    uint64_t met = row->scope == IN_EXPERT ? config->experts_per_token : copies;
     sum->parameters += copies * rows * columns;
     sum->active_parameters += embedding ? columns : met * rows * columns;
 }

@@ -1,9 +1,9 @@
 /* weight_bytes.h - bytes of a model's weights and of one rank's share, from config.json alone.
  *
  * Counts the release's storage forms (FP8 and FP4 with their scales, BF16, F32) over the table of
- * model/weights_layout.h and cuts it as the forward pass does: heads, output groups, index heads,
- * experts and vocabulary by the number of ranks, rows of the shared expert and of the output
- * projection as evenly as they go, the rest on every rank.
+ * model/weights_layout.h and cuts it as the forward pass does: heads, output groups and vocabulary
+ * by the number of ranks, rows of every expert and of the output projection as evenly as they go,
+ * the rest on every rank.
  */
 #ifndef CLI_WEIGHT_BYTES_H
 #define CLI_WEIGHT_BYTES_H

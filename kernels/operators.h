@@ -17,10 +17,13 @@
 #include "kernels/moe/moe.h"
 #include "kernels/norm/rmsnorm.h"
 #include "kernels/rope/rope.h"
+#include "kernels/rows/rows.h"
 
 /*    name              parameters */
 #define OPERATOR_TABLE(O)                                                                          \
     O(gemm, gemm_t)                                                                                \
+    O(gemm_groups, gemm_groups_t)                                                                  \
+    O(rows_gather, rows_gather_t)                                                                  \
     O(rmsnorm, rmsnorm_t)                                                                          \
     O(rope, rope_t)                                                                                \
     O(hyper_mix, hyper_mix_t)                                                                      \
@@ -33,6 +36,7 @@
     O(attention_tile, attention_tile_t)                                                            \
     O(attention_finish, attention_finish_t)                                                        \
     O(moe_route, moe_route_t)                                                                      \
+    O(moe_sort, moe_sort_t)                                                                        \
     O(swiglu, swiglu_t)                                                                            \
     O(moe_combine, moe_combine_t)
 

@@ -77,8 +77,6 @@ status_t forward_world_check(const model_config_t *config, uint32_t world)
     } parts[] = {
         {"heads", config->heads},
         {"output groups", config->output_groups},
-        {"index heads", has_ratio(config, 4) ? config->index_heads : world},
-        {"experts", config->experts},
         {"vocabulary", config->vocabulary},
     };
 
@@ -107,13 +105,22 @@ static uint32_t larger(uint32_t a, uint32_t b)
 
 uint64_t forward_collective_capacity(const model_config_t *c, const forward_options_t *options)
 {
-    uint64_t row =
-        larger(larger(c->hidden, c->vocabulary), larger(c->heads * c->head_dim, 2 * c->index_topk));
-    uint64_t rows = (uint64_t)options->rows_max * c->experts_per_token * c->hidden;
+    uint32_t world = options->world;
+    const struct {
+        uint64_t rows, width;
+    } calls[] = {
+        {options->rows_max, (uint64_t)c->output_groups * c->output_rank},
+        {options->rows_max, c->hidden},
+        {(uint64_t)options->rows_max * (c->experts_per_token + 1), c->expert_width},
+        {options->logits_max, c->vocabulary},
+    };
+    uint64_t most = 0;
 
-    /* Never less than one row of anything; never more than 16 MiB, beyond which calls are cut. */
-    rows = rows < 1u << 22 ? rows : 1u << 22;
-    return (row > rows ? row : rows) * sizeof(float);
+    for (size_t i = 0; i < COUNT_OF(calls); i++) {
+        uint64_t floats = calls[i].rows * ((calls[i].width + world - 1) / world);
+        most = floats > most ? floats : most;
+    }
+    return most * sizeof(float);
 }
 
 /* -- opening
@@ -136,26 +143,16 @@ static void init_shares(forward_t *f)
 
     f->heads = c->heads / world;
     f->groups = c->output_groups / world;
-    f->index_heads = has_ratio(c, 4) ? c->index_heads / world : 0;
-    f->experts = c->experts / world;
-    f->expert_first = f->options.rank * f->experts;
+    f->index_heads = has_ratio(c, 4) ? c->index_heads : 0;
     cut_init(&f->hidden_cut, c->hidden, world);
     cut_init(&f->width_cut, c->expert_width, world);
     cut_init(&f->vocabulary_cut, c->vocabulary, world);
     cut_init(&f->group_cut, c->output_groups * c->output_rank, world);
-    cut_init(&f->index_cut, f->index_heads * world * c->index_dim, world);
-    cut_init(&f->index_head_cut, f->index_heads * world, world);
-    cut_init(&f->best_cut, world * c->index_topk * 2, world);
 }
 
-/* The widest thing of which a rank computes some columns. */
-static size_t part_width(const forward_t *f)
+uint32_t forward_share(const forward_t *f, const forward_cut_t *cut)
 {
-    const model_config_t *c = f->config;
-    uint32_t width = larger(c->hidden, c->expert_width);
-
-    width = larger(width, f->groups * c->output_rank);
-    return larger(width, f->index_heads * c->index_dim);
+    return cut->at[f->options.rank + 1] - cut->at[f->options.rank];
 }
 
 /* Arrays of a step's rows; counted first, then placed, like the weights. */
@@ -167,7 +164,9 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
     size_t rows = f->options.rows_max, s = c->streams, k = c->experts_per_token, heads = f->heads;
     size_t entries = f->options.positions_max / 4, q_width = heads * c->head_dim;
     bool indexed = f->index_heads > 0, traced = f->options.trace != NULL;
-    bool shared = f->options.world > 1;
+    size_t part =
+        f->options.world > 1 ? forward_collective_capacity(c, &f->options) / sizeof(float) : 0;
+    size_t share = forward_share(f, &f->width_cut);
     size_t index_width = indexed ? (size_t)c->index_heads * c->index_dim : 0;
 
     const struct {
@@ -187,7 +186,7 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         {&r->comb, rows * s * s, 4},
         {&r->u, rows * c->hidden, 4},
         {&r->y, rows * c->hidden, 4},
-        {&r->part, shared ? rows * part_width(f) : 0, 4},
+        {&r->part, part, 4},
         {&r->qr, rows * c->query_rank, 4},
         {&r->q, rows * q_width, 4},
         {&r->core, rows * q_width, 4},
@@ -201,25 +200,24 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         {&r->index_s, indexed ? rows * 2 * c->index_dim : 0, 4},
         {&r->index_q, rows * index_width, 4},
         {&r->index_w, indexed ? rows * c->index_heads : 0, 4},
-        {&r->best, indexed ? rows * c->index_topk * (shared ? 1 + f->options.world : 1) : 0, 8},
         {&r->selected, indexed ? rows * c->index_topk : 0, 4},
         {&r->selected_count, rows, 4},
         {&r->scores, rows * c->experts, 4},
         {&r->index_scores, traced ? rows * entries : 0, 4},
         {&r->margin, rows, 4},
-        {&r->fixed, rows * k, 4},
         {&r->chosen, rows * k, 4},
         {&r->order, rows * k, 4},
         {&r->weights, rows * k, 4},
-        {&r->owners, rows * k, 1},
-        {&r->answers, rows * (k > s ? k : s) * c->hidden, 4},
-        {&r->answers_part, shared ? rows * k * c->hidden : 0, 4},
-        {&r->gathered, rows * c->hidden, 4},
-        {&r->gate_up, rows * c->expert_width * 3, 4},
-        {&r->shared_z, rows * c->expert_width, 4},
+        {&r->offsets, c->experts + 1, 4},
+        {&r->sources, rows * k, 4},
+        {&r->places, rows * k, 4},
+        {&r->routed, rows * (k > s ? k : s) * c->hidden, 4},
+        {&r->gate, rows * (k + 1) * share, 4},
+        {&r->up, rows * (k + 1) * share, 4},
+        {&r->width, rows * (k + 1) * c->expert_width, 4},
         {&r->shared_y, rows * c->hidden, 4},
+        {&r->head_rows, f->options.logits_max, 4},
         {&r->head_x, f->options.logits_max * s * c->hidden, 4},
-        {&r->head_part, shared ? c->vocabulary / f->options.world : 0, 4},
         {&r->trace, traced ? rows * (2 * entries + c->head_dim + k) + entries * c->head_dim : 0, 4},
     };
     for (size_t i = 0; i < COUNT_OF(arrays); i++) {
@@ -367,6 +365,56 @@ static void gemm_part(void *context, uint32_t part, uint32_t thread)
         p.panel_count = all - p.panel_first < w->panels ? all - p.panel_first : w->panels;
     }
     w->o->gemm(&p);
+}
+
+typedef struct {
+    const operators_t *o;
+    const gemm_groups_t *p;
+    uint32_t panels; /* of a part */
+    uint32_t parts;  /* of a group */
+} groups_work_t;
+
+/* Parts count through the groups that have rows. */
+static void groups_part(void *context, uint32_t part, uint32_t thread)
+{
+    const groups_work_t *w = context;
+    gemm_groups_t p = *w->p;
+    uint32_t panels = gemm_panels(p.w->outputs), group = 0, left = part / w->parts;
+
+    (void)thread;
+    for (;; group++) {
+        if (p.offsets && p.offsets[group] == p.offsets[group + 1])
+            continue;
+        if (left-- == 0)
+            break;
+    }
+    p.panel_first = part % w->parts * w->panels;
+    p.panel_count = panels - p.panel_first < w->panels ? panels - p.panel_first : w->panels;
+    p.panel_first += group * panels;
+    gemm_t product = gemm_groups_product(&p, group);
+    w->o->gemm(&product);
+}
+
+void forward_gemm_groups(const forward_t *f, const gemm_groups_t *p)
+{
+    uint32_t panels = gemm_panels(p->w->outputs), threads = f->options.threads, groups = p->groups;
+    uint64_t rows = p->offsets ? p->offsets[groups] : (uint64_t)p->rows * groups;
+    groups_work_t work = {f->o, p, panels, 1};
+
+    for (uint32_t g = 0; p->offsets && g < p->groups; g++)
+        groups -= p->offsets[g] == p->offsets[g + 1];
+    if (rows == 0)
+        return;
+    if (threads > 1 && groups < 4 * threads) { /* a thread that is done early takes another part */
+        work.parts = (4 * threads + groups - 1) / groups;
+        work.panels = (panels + work.parts - 1) / work.parts;
+        work.parts = (panels + work.panels - 1) / work.panels;
+    }
+    if (threads == 1 || rows * p->w->outputs * p->w->inputs < GEMM_PARALLEL_MIN)
+        for (uint32_t part = 0; part < groups * work.parts; part++)
+            groups_part(&work, part, 0);
+    else
+        team_run(f->team, groups * work.parts, groups_part, &work);
 }
 
 void forward_gemm(const forward_t *f, const gemm_matrix_t *w, uint32_t rows, const float *x,
@@ -530,18 +578,15 @@ static status_t run_head(forward_t *f, const forward_layer_t *layer, bool draft,
 {
     const model_config_t *c = f->config;
     forward_rows_t *r = &f->r;
-    uint32_t s = c->streams, wide = s * c->hidden, wanted = 0, row = 0, rank = f->options.rank;
-    uint32_t vocabulary = f->vocabulary_cut.at[rank + 1] - f->vocabulary_cut.at[rank];
+    uint32_t s = c->streams, wide = s * c->hidden, wanted = 0;
+    float *part = forward_part(f, logits);
 
-    for (uint32_t i = 0; i < r->item_count; row += r->items[i++].count) {
-        uint32_t count = r->items[i].logit_count;
-        memcpy(r->head_x + (size_t)wanted * wide,
-               r->x + (size_t)(row + r->items[i].count - count) * wide,
-               (size_t)count * wide * sizeof(float));
-        wanted += count;
-    }
+    for (uint32_t i = 0; i < r->item_count; i++)
+        for (uint32_t n = r->items[i].logit_count; n > 0; n--)
+            r->head_rows[wanted++] = r->item_rows[i] + r->items[i].count - n;
     if (!wanted)
         return STATUS_OK;
+    f->o->rows_gather(&(rows_gather_t){wanted, wide, r->x, r->head_rows, r->head_x});
     forward_gemm(f, &layer->head_site.fn, wanted, r->head_x, wide, r->raw, s);
     f->o->hyper_mix(&(hyper_mix_t){wanted, s, c->hidden, 0, r->head_x, r->raw,
                                    layer->head_site.base, layer->head_site.scale,
@@ -549,17 +594,8 @@ static status_t run_head(forward_t *f, const forward_layer_t *layer, bool draft,
     forward_note(f, draft ? layer->name : "", "head_mix", TRACE_F32, wanted, s, r->pre);
     f->o->hyper_read(&(hyper_read_t){wanted, s, c->hidden, r->head_x, r->pre, r->u});
     forward_norm(f, wanted, c->hidden, r->u, layer->norm, r->u);
-    if (f->options.world == 1) {
-        forward_gemm(f, &f->head, wanted, r->u, c->hidden, logits, vocabulary);
-        return STATUS_OK;
-    }
-    for (uint32_t m = 0; m < wanted; m++) { /* one by one: a row of logits is wide, rows are few */
-        forward_gemm(f, &f->head, 1, r->u + (size_t)m * c->hidden, c->hidden, r->head_part,
-                     vocabulary);
-        TRY(forward_gather(f, SITE_LOGITS, &f->vocabulary_cut, 1, r->head_part,
-                           logits + (size_t)m * c->vocabulary));
-    }
-    return STATUS_OK;
+    forward_gemm(f, &f->head, wanted, r->u, c->hidden, part, forward_share(f, &f->vocabulary_cut));
+    return forward_gather(f, SITE_LOGITS, &f->vocabulary_cut, wanted, part, logits);
 }
 
 static status_t take_items(forward_t *f, const forward_cache_t *cache, const forward_item_t *items,
@@ -651,8 +687,8 @@ status_t forward_draft(forward_t *f, uint32_t block, const forward_cache_t *cach
     forward_gemm(f, &layer->e_proj, r->rows, r->u, hidden, r->y, hidden);
     for (uint32_t m = 0; m < r->rows; m++) {
         float *x = r->x + (size_t)m * s * hidden;
-        forward_norm(f, s, hidden, streams + (size_t)m * s * hidden, layer->hnorm, r->answers);
-        forward_gemm(f, &layer->h_proj, s, r->answers, hidden, x, hidden);
+        forward_norm(f, s, hidden, streams + (size_t)m * s * hidden, layer->hnorm, r->routed);
+        forward_gemm(f, &layer->h_proj, s, r->routed, hidden, x, hidden);
         for (uint32_t i = 0; i < s * hidden; i++)
             x[i] = r->y[(size_t)m * hidden + i % hidden] + x[i];
     }

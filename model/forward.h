@@ -9,6 +9,8 @@
  * chunks, batch, threads, instruction set, nor (beyond design 8) on the number of ranks: ranks
  * exchange slices and never add across ranks.
  *
+ * A step makes 4 collective calls a layer and one for logits, whatever it holds.
+ *
  * Not thread safe; allocates at open only. Ranks of a group make the same calls in the same order.
  */
 #ifndef MODEL_FORWARD_H
@@ -46,15 +48,11 @@ typedef struct {
     const uint32_t *border_targets;
 } forward_item_t;
 
-/* The collectives of a layer, for reports. The router needs none. */
+/* The collectives of a layer, for reports. Router and indexer need none. */
 #define FORWARD_SITE_TABLE(S)                                                                      \
     S(ATTENTION_GROUPS, "attention groups")                                                        \
     S(ATTENTION_OUTPUT, "attention output")                                                        \
-    S(INDEX_QUERIES, "index queries")                                                              \
-    S(INDEX_WEIGHTS, "index weights")                                                              \
-    S(INDEX_BEST, "best index entries")                                                            \
-    S(EXPERTS, "experts' answers")                                                                 \
-    S(SHARED_EXPERT, "shared expert")                                                              \
+    S(EXPERT_WIDTH, "expert width")                                                                \
     S(MOE_OUTPUT, "moe output")                                                                    \
     S(LOGITS, "logits")
 
@@ -103,7 +101,8 @@ MUST_USE status_t forward_open(const model_config_t *config, const weights_t *we
 void forward_close(forward_t *forward);
 /* Of the group, for the calls that follow; stays the caller's. Needed in a world of more than 1. */
 void forward_collective_set(forward_t *forward, collective_t *collective);
-/* Largest post of one collective call that `rows_max` token rows can make, for collective_open. */
+/* Largest post of one collective call that a step can make, in bytes, for collective_open: no call
+ * of forward_step or forward_draft is ever cut. */
 uint64_t forward_collective_capacity(const model_config_t *config,
                                      const forward_options_t *options);
 

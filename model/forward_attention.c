@@ -249,31 +249,36 @@ static status_t project_out(forward_t *f, const forward_layer_t *layer)
 {
     const model_config_t *c = f->config;
     uint32_t rows = f->r.rows, width = f->heads * c->head_dim, group_width = width / f->groups;
-    uint32_t z_width = f->groups * c->output_rank, rank = f->options.rank;
     float *z = forward_part(f, f->r.z), *y;
 
     if (f->options.trace)
         forward_note(f, layer->name, "attn.core", TRACE_F32, rows, width, f->r.core);
     f->o->rope(&(rope_t){rows, f->heads, c->head_dim, f->rope.pairs, width, true,
                          turns_of(f, layer), f->r.core});
-    for (uint32_t g = 0; g < f->groups; g++)
-        forward_gemm(f, &layer->wo_a[g], rows, f->r.core + (size_t)g * group_width, width,
-                     z + (size_t)g * c->output_rank, z_width);
+    forward_gemm_groups(f, &(gemm_groups_t){.groups = f->groups,
+                                            .rows = rows,
+                                            .w = layer->wo_a,
+                                            .x_stride = width,
+                                            .x_group = group_width,
+                                            .y_stride = (size_t)f->groups * c->output_rank,
+                                            .y_group = c->output_rank,
+                                            .x = f->r.core,
+                                            .y = z});
     TRY(forward_gather(f, SITE_ATTENTION_GROUPS, &f->group_cut, rows, z, f->r.z));
     y = forward_part(f, f->r.y);
     forward_gemm(f, &layer->wo_b, rows, f->r.z, (size_t)c->output_groups * c->output_rank, y,
-                 f->hidden_cut.at[rank + 1] - f->hidden_cut.at[rank]);
+                 forward_share(f, &f->hidden_cut));
     return forward_gather(f, SITE_ATTENTION_OUTPUT, &f->hidden_cut, rows, y, f->r.y);
 }
 
 status_t forward_attention(forward_t *f, const forward_layer_t *layer)
 {
     project(f, layer);
-    TRY(forward_compress_inputs(f, layer));
+    forward_compress_inputs(f, layer);
     for (uint32_t i = 0; i < f->r.item_count; i++)
         forward_compress_item(f, layer, i, f->r.item_rows[i]);
     if (layer->ratio == 4)
-        TRY(forward_select(f, layer));
+        forward_select(f, layer);
     run_core(f, layer);
     for (uint32_t i = 0; i < f->r.item_count; i++)
         forward_window_keep(f, layer, &f->r.items[i], f->r.item_rows[i]);

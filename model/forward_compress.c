@@ -10,8 +10,8 @@
 #include "kernels/format.h"
 #include "model/forward_parts.h"
 
-static status_t compressor_inputs(forward_t *f, const forward_compressor_t *c, uint32_t ratio,
-                                  float *k, float *s)
+static void compressor_inputs(forward_t *f, const forward_compressor_t *c, uint32_t ratio, float *k,
+                              float *s)
 {
     uint32_t rows = f->r.rows, hidden = f->config->hidden;
 
@@ -23,41 +23,34 @@ static status_t compressor_inputs(forward_t *f, const forward_compressor_t *c, u
         for (uint32_t i = 0; i < c->channels; i++)
             score[i] = score[i] + ape[i];
     }
-    return STATUS_OK;
 }
 
 /* Index queries and head weights of all heads, on every rank. */
-static status_t index_queries(forward_t *f, const forward_layer_t *layer)
+static void index_queries(forward_t *f, const forward_layer_t *layer)
 {
     const model_config_t *c = f->config;
     uint32_t rows = f->r.rows, width = f->index_heads * c->index_dim;
     float factor = (float)(1.0 / sqrt((double)c->index_dim * c->index_heads));
-    float *q = forward_part(f, f->r.index_q), *w;
+    float *q = f->r.index_q, *w = f->r.index_w;
 
     forward_gemm(f, &layer->index_wq_b, rows, f->r.qr, c->query_rank, q, width);
     f->o->rope(&(rope_t){rows, f->index_heads, c->index_dim, f->rope.pairs, width, false,
                          f->r.turns_compressed, q});
     for (size_t i = 0; i < (size_t)rows * f->index_heads; i++)
         row_round_query(&f->index_form, q + i * c->index_dim);
-    TRY(forward_gather(f, SITE_INDEX_QUERIES, &f->index_cut, rows, q, f->r.index_q));
-
-    w = forward_part(f, f->r.index_w);
     forward_gemm(f, &layer->index_weights, rows, f->r.u, c->hidden, w, f->index_heads);
     for (size_t i = 0; i < (size_t)rows * f->index_heads; i++)
         w[i] = w[i] * factor;
-    return forward_gather(f, SITE_INDEX_WEIGHTS, &f->index_head_cut, rows, w, f->r.index_w);
 }
 
-status_t forward_compress_inputs(forward_t *f, const forward_layer_t *layer)
+void forward_compress_inputs(forward_t *f, const forward_layer_t *layer)
 {
     if (layer->ratio)
-        TRY(compressor_inputs(f, &layer->compressor, layer->ratio, f->r.k, f->r.s));
+        compressor_inputs(f, &layer->compressor, layer->ratio, f->r.k, f->r.s);
     if (layer->ratio == 4) {
-        TRY(compressor_inputs(f, &layer->index_compressor, layer->ratio, f->r.index_k,
-                              f->r.index_s));
-        TRY(index_queries(f, layer));
+        compressor_inputs(f, &layer->index_compressor, layer->ratio, f->r.index_k, f->r.index_s);
+        index_queries(f, layer);
     }
-    return STATUS_OK;
 }
 
 static pool_kind_t history_of(const forward_layer_t *layer, bool main)
@@ -194,11 +187,10 @@ typedef struct {
     const forward_layer_t *layer;
     const forward_item_t *item;
     uint32_t first_row;
-    uint32_t entry_first, entry_end; /* this rank's share of the entries that the last row sees */
+    uint32_t entries; /* that the last row sees */
 } select_work_t;
 
-/* Scores of `count` rows against this rank's entries, tile by tile: scratch->scores[row][entry -
- * entry_first]. */
+/* Scores of `count` rows against the entries, tile by tile: scratch->scores[row][entry]. */
 static void score_rows(const select_work_t *w, uint32_t row, uint32_t count,
                        forward_scratch_t *scratch, size_t stride)
 {
@@ -208,8 +200,8 @@ static void score_rows(const select_work_t *w, uint32_t row, uint32_t count,
     layout_view_t view =
         layout_view(f->cache.layout, f->geometry, f->cache.memory, POOL_C4_INDEX, w->layer->index);
 
-    for (uint32_t entry = w->entry_first; entry < w->entry_end; entry += tile) {
-        tile = w->entry_end - entry < ATTENTION_TILE ? w->entry_end - entry : ATTENTION_TILE;
+    for (uint32_t entry = 0; entry < w->entries; entry += tile) {
+        tile = w->entries - entry < ATTENTION_TILE ? w->entries - entry : ATTENTION_TILE;
         for (uint32_t i = 0; i < tile; i++) {
             uint32_t page = w->item->pages[(entry + i) / per_page], at = (entry + i) % per_page;
             row_decode(&f->index_form, view_data(&view, page, at), view_scale(&view, page, at),
@@ -225,12 +217,11 @@ static void score_rows(const select_work_t *w, uint32_t row, uint32_t count,
                              scratch->dots});
         f->o->indexer_score(&(indexer_score_t){count, c->index_heads, tile, ATTENTION_TILE, stride,
                                                f->r.index_w + (size_t)row * c->index_heads,
-                                               scratch->dots,
-                                               scratch->scores + entry - w->entry_first});
+                                               scratch->dots, scratch->scores + entry});
     }
 }
 
-/* One group of neighbouring rows: this rank's best entries of each, with zeros behind them. */
+/* One group of neighbouring rows. */
 static void select_part(void *context, uint32_t part, uint32_t thread)
 {
     const select_work_t *w = context;
@@ -245,17 +236,15 @@ static void select_part(void *context, uint32_t part, uint32_t thread)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t m = w->first_row + row + i, seen = (f->r.positions[m] + 1) / 4, kept = 0;
         const float *scores = scratch->scores + (size_t)i * stride;
-        indexer_rank_t *best = (indexer_rank_t *)(void *)f->r.best + (size_t)m * topk;
-        for (uint32_t j = w->entry_first; j < w->entry_end && j < seen; j++)
-            scratch->ranks[kept++] = indexer_rank(scores[j - w->entry_first], j);
-        if (kept > topk) {
-            indexer_best(scratch->ranks, kept, topk);
-            kept = topk;
-        }
-        memset(best, 0, topk * sizeof(*best));
-        memcpy(best, scratch->ranks, kept * sizeof(*best));
         if (f->options.trace)
-            memcpy(f->r.index_scores + (size_t)m * stride, scores, w->entry_end * sizeof(float));
+            memcpy(f->r.index_scores + (size_t)m * stride, scores, w->entries * sizeof(float));
+        if (seen <= topk)
+            continue;
+        for (; kept < seen; kept++)
+            scratch->ranks[kept] = indexer_rank(scores[kept], kept);
+        indexer_best(scratch->ranks, kept, topk);
+        indexer_entries(scratch->ranks, topk, f->r.selected + (size_t)m * topk);
+        f->r.selected_count[m] = topk;
     }
 }
 
@@ -294,41 +283,7 @@ static void note_choice(forward_t *f, const forward_layer_t *layer, const forwar
     forward_note(f, layer->name, "attn.indexer.margin", TRACE_F32, item->count, 1, f->r.margin);
 }
 
-/* Every rank scores its share of the entries and keeps the best of them; the best of all are among
- * those. */
-static status_t select_item(forward_t *f, const forward_layer_t *layer, const forward_item_t *item,
-                            uint32_t first_row)
-{
-    uint32_t entries = (item->position + item->count) / 4,
-             tiles = (entries + ATTENTION_TILE - 1) / ATTENTION_TILE;
-    uint32_t topk = f->config->index_topk, world = f->options.world, rank = f->options.rank;
-    select_work_t work = {f, layer, item, first_row, 0, 0};
-
-    work.entry_first = (uint32_t)((uint64_t)tiles * rank / world) * ATTENTION_TILE;
-    work.entry_end = (uint32_t)((uint64_t)tiles * (rank + 1) / world) * ATTENTION_TILE;
-    work.entry_first = work.entry_first < entries ? work.entry_first : entries;
-    work.entry_end = work.entry_end < entries ? work.entry_end : entries;
-    team_run(f->team, (item->count + FORWARD_QUERIES - 1) / FORWARD_QUERIES, select_part, &work);
-
-    float *mine = f->r.best + (size_t)first_row * topk * 2, *all = mine;
-    if (world > 1) {
-        all = f->r.best + (size_t)f->options.rows_max * topk * 2;
-        TRY(forward_gather(f, SITE_INDEX_BEST, &f->best_cut, item->count, mine, all));
-    }
-    for (uint32_t i = 0; i < item->count; i++) {
-        uint32_t m = first_row + i, seen = (f->r.positions[m] + 1) / 4;
-        indexer_rank_t *ranks = (indexer_rank_t *)(void *)all + (size_t)i * topk * world;
-        f->r.selected_count[m] = UINT32_MAX;
-        if (seen <= topk)
-            continue;
-        indexer_best(ranks, topk * world, topk);
-        indexer_entries(ranks, topk, f->r.selected + (size_t)m * topk);
-        f->r.selected_count[m] = topk;
-    }
-    return STATUS_OK;
-}
-
-status_t forward_select(forward_t *f, const forward_layer_t *layer)
+void forward_select(forward_t *f, const forward_layer_t *layer)
 {
     uint32_t row = 0;
 
@@ -337,10 +292,12 @@ status_t forward_select(forward_t *f, const forward_layer_t *layer)
         bool all = (item->position + item->count) / 4 <= f->config->index_topk;
         for (uint32_t m = 0; m < item->count; m++)
             f->r.selected_count[row + m] = UINT32_MAX;
-        if (!all || f->options.trace)
-            TRY(select_item(f, layer, item, row));
+        if (!all || f->options.trace) {
+            select_work_t work = {f, layer, item, row, (item->position + item->count) / 4};
+            team_run(f->team, (item->count + FORWARD_QUERIES - 1) / FORWARD_QUERIES, select_part,
+                     &work);
+        }
         if (f->options.trace)
             note_choice(f, layer, item);
     }
-    return STATUS_OK;
 }

@@ -85,13 +85,22 @@ static status_t load_attention(forward_t *f, forward_pack_t *pack, const weights
     if (l->ratio)
         TRY(load_compressor(pack, &w->compressor, &l->compressor));
     if (l->ratio == 4) {
-        uint32_t first = rank * f->index_heads, end = first + f->index_heads;
         TRY(load_compressor(pack, &w->index_compressor, &l->index_compressor));
-        TRY(load_rows(pack, &w->indexer_wq_b, first * c->index_dim, end * c->index_dim,
-                      &l->index_wq_b));
-        TRY(load_rows(pack, &w->indexer_weights_proj, first, end, &l->index_weights));
+        TRY(load_matrix(pack, &w->indexer_wq_b, &l->index_wq_b));
+        TRY(load_matrix(pack, &w->indexer_weights_proj, &l->index_weights));
     }
     return STATUS_OK;
+}
+
+/* Which experts a token of a hash layer goes to. */
+static void load_table(forward_pack_t *pack, const weight_t *weight, const uint32_t **table)
+{
+    uint32_t *memory = forward_take(pack, (size_t)weight->rows * weight->columns, sizeof(uint32_t));
+
+    for (uint32_t row = 0; memory && row < weight->rows; row++)
+        for (uint32_t i = 0; i < weight->columns; i++)
+            memory[(size_t)row * weight->columns + i] = (uint32_t)weight_integer(weight, row, i);
+    *table = memory;
 }
 
 static status_t load_moe(forward_t *f, forward_pack_t *pack, const weights_layer_t *w,
@@ -99,24 +108,28 @@ static status_t load_moe(forward_t *f, forward_pack_t *pack, const weights_layer
 {
     uint32_t rank = f->options.rank;
     const uint32_t *width = f->width_cut.at + rank, *hidden = f->hidden_cut.at + rank;
-    forward_expert_t *experts = forward_take(pack, f->experts, sizeof(forward_expert_t)), none;
+    uint32_t experts = f->config->experts;
+    gemm_matrix_t *all = forward_take(pack, 3 * (size_t)experts, sizeof(gemm_matrix_t)), none[3];
 
     TRY(load_matrix(pack, &w->gate, &l->gate));
     if (l->hash)
-        l->table = &w->tid2eid;
+        load_table(pack, &w->tid2eid, &l->table);
     else
         load_floats(pack, &w->gate_bias, &l->gate_bias);
-    TRY(load_rows(pack, &w->shared.w1, width[0], width[1], &l->shared.w1));
-    TRY(load_rows(pack, &w->shared.w3, width[0], width[1], &l->shared.w3));
-    TRY(load_rows(pack, &w->shared.w2, hidden[0], hidden[1], &l->shared.w2));
-    for (uint32_t e = 0; e < f->experts; e++) {
-        const weights_expert_t *from = &w->experts[f->expert_first + e];
-        forward_expert_t *to = experts ? &experts[e] : &none;
-        TRY(load_matrix(pack, &from->w1, &to->w1));
-        TRY(load_matrix(pack, &from->w3, &to->w3));
-        TRY(load_matrix(pack, &from->w2, &to->w2));
+    TRY(load_rows(pack, &w->shared.w1, width[0], width[1], &l->shared_w1));
+    TRY(load_rows(pack, &w->shared.w3, width[0], width[1], &l->shared_w3));
+    TRY(load_rows(pack, &w->shared.w2, hidden[0], hidden[1], &l->shared_w2));
+    for (uint32_t e = 0; e < experts; e++) {
+        const weights_expert_t *from = &w->experts[e];
+        gemm_matrix_t *w1 = all ? all + e : none, *w3 = all ? w1 + experts : none + 1;
+        gemm_matrix_t *w2 = all ? w3 + experts : none + 2;
+        TRY(load_rows(pack, &from->w1, width[0], width[1], w1));
+        TRY(load_rows(pack, &from->w3, width[0], width[1], w3));
+        TRY(load_rows(pack, &from->w2, hidden[0], hidden[1], w2));
     }
-    l->experts = experts;
+    l->w1 = all;
+    l->w3 = all ? all + experts : NULL;
+    l->w2 = all ? all + 2 * (size_t)experts : NULL;
     return STATUS_OK;
 }
 

@@ -1,21 +1,17 @@
-/* forward_moe.c - the expert sublayer. Each rank runs its own experts; each rank adds up its own
- * columns of all answers.
+/* forward_moe.c - the expert sublayer. Every expert is cut by its width: a rank activates its share
+ * of each expert that was chosen, ranks gather activations, and each computes its own columns of all
+ * answers.
  *
- * Answers of single experts are exchanged, not sums of a rank's experts, so that the written order
- * (ascending expert, then the shared one) holds at every size of the group.
+ * So every output is one sum in the written order on one rank (ascending expert, then the shared
+ * one), at every size of the group, and a layer needs two exchanges whatever was chosen.
  */
-#include <string.h>
-
 #include "model/forward_parts.h"
 
-static status_t route(forward_t *f, const forward_layer_t *layer)
+static void route(forward_t *f, const forward_layer_t *layer)
 {
     const model_config_t *c = f->config;
     uint32_t rows = f->r.rows, k = c->experts_per_token;
 
-    for (uint32_t m = 0; layer->hash && m < rows; m++)
-        for (uint32_t i = 0; i < k; i++)
-            f->r.fixed[m * k + i] = (uint32_t)weight_integer(layer->table, f->r.tokens[m], i);
     forward_gemm(f, &layer->gate, rows, f->r.u, c->hidden, f->r.scores, c->experts);
     f->o->moe_route(&(moe_route_t){
         .rows = rows,
@@ -25,7 +21,8 @@ static status_t route(forward_t *f, const forward_layer_t *layer)
         .scale = (float)c->routed_scale,
         .logits = f->r.scores,
         .bias = layer->hash ? NULL : layer->gate_bias,
-        .fixed = f->r.fixed,
+        .table = layer->table,
+        .tokens = f->r.tokens,
         .scores = f->r.scores,
         .chosen = f->r.chosen,
         .order = f->r.order,
@@ -33,7 +30,7 @@ static status_t route(forward_t *f, const forward_layer_t *layer)
         .margin = f->r.margin,
     });
     if (!f->options.trace)
-        return STATUS_OK;
+        return;
     for (uint32_t m = 0; m < rows; m++) /* weights in order of choice, as the ids are traced */
         for (uint32_t i = 0; i < k; i++)
             for (uint32_t j = 0; j < k; j++)
@@ -42,79 +39,61 @@ static status_t route(forward_t *f, const forward_layer_t *layer)
     forward_note(f, layer->name, "ffn.expert_ids", TRACE_I32, rows, k, f->r.order);
     forward_note(f, layer->name, "ffn.expert_weights", TRACE_F32, rows, k, f->r.trace);
     forward_note(f, layer->name, "ffn.router_margin", TRACE_F32, rows, 1, f->r.margin);
-    return STATUS_OK;
 }
 
-/* w1 and w3 of an expert, then the activation: z [rows, width]. */
-static void activate(forward_t *f, const forward_expert_t *expert, uint32_t rows, const float *x,
-                     float *z)
+/* Activations of this rank's width: of all choices in order of experts, then of the shared expert.
+ */
+static void activate(forward_t *f, const forward_layer_t *layer, float *z)
 {
-    uint32_t width = expert->w1.outputs;
-    float *gate = f->r.gate_up, *up = gate + (size_t)rows * width;
+    const model_config_t *c = f->config;
+    forward_rows_t *r = &f->r;
+    uint32_t rows = r->rows, choices = rows * c->experts_per_token;
+    uint32_t width = forward_share(f, &f->width_cut);
+    float *shared_gate = r->gate + (size_t)choices * width,
+          *shared_up = r->up + (size_t)choices * width;
+    gemm_groups_t p = {.groups = c->experts,
+                       .offsets = r->offsets,
+                       .x_stride = c->hidden,
+                       .y_stride = width,
+                       .x = r->routed};
 
-    forward_gemm(f, &expert->w1, rows, x, f->config->hidden, gate, width);
-    forward_gemm(f, &expert->w3, rows, x, f->config->hidden, up, width);
-    f->o->swiglu(&(swiglu_t){rows, width, width, gate, up, (float)f->config->swiglu_limit, z});
-}
-
-/* Rows that chose this expert go through together; answers return to [row, choice], twice where a
- * row names it twice. */
-static void run_expert(forward_t *f, const forward_expert_t *expert, uint32_t id)
-{
-    uint32_t k = f->config->experts_per_token, hidden = f->config->hidden, count = 0;
-    uint32_t *places = f->r.fixed; /* free again */
-
-    for (uint32_t i = 0; i < f->r.rows * k; i++) {
-        if (f->r.chosen[i] != id || (i % k && f->r.chosen[i - 1] == id))
-            continue;
-        memcpy(f->r.gathered + (size_t)count * hidden, f->r.u + (size_t)(i / k) * hidden,
-               hidden * sizeof(float));
-        places[count++] = i;
-    }
-    if (!count)
-        return;
-    /* z lies behind gate and up; answers take the place of the gathered rows. */
-    float *z = f->r.gate_up + 2 * (size_t)count * expert->w1.outputs, *answers = f->r.gathered;
-    activate(f, expert, count, f->r.gathered, z);
-    forward_gemm(f, &expert->w2, count, z, expert->w2.inputs, answers, hidden);
-    for (uint32_t i = 0; i < count; i++)
-        for (uint32_t at = places[i]; at / k == places[i] / k && f->r.chosen[at] == id; at++)
-            memcpy(f->r.answers + (size_t)at * hidden, answers + (size_t)i * hidden,
-                   hidden * sizeof(float));
-}
-
-static status_t run_shared(forward_t *f, const forward_layer_t *layer)
-{
-    uint32_t rows = f->r.rows, rank = f->options.rank, width = f->config->expert_width;
-    float *z = forward_part(f, f->r.shared_z);
-
-    activate(f, &layer->shared, rows, f->r.u, z);
-    TRY(forward_gather(f, SITE_SHARED_EXPERT, &f->width_cut, rows, z, f->r.shared_z));
-    forward_gemm(f, &layer->shared.w2, rows, f->r.shared_z, width, f->r.shared_y,
-                 f->hidden_cut.at[rank + 1] - f->hidden_cut.at[rank]);
-    return STATUS_OK;
+    p.w = layer->w1;
+    p.y = r->gate;
+    forward_gemm_groups(f, &p);
+    p.w = layer->w3;
+    p.y = r->up;
+    forward_gemm_groups(f, &p);
+    forward_gemm(f, &layer->shared_w1, rows, r->u, c->hidden, shared_gate, width);
+    forward_gemm(f, &layer->shared_w3, rows, r->u, c->hidden, shared_up, width);
+    f->o->swiglu(
+        &(swiglu_t){choices + rows, width, width, r->gate, r->up, (float)c->swiglu_limit, z});
 }
 
 status_t forward_moe(forward_t *f, const forward_layer_t *layer)
 {
-    uint32_t rows = f->r.rows, k = f->config->experts_per_token, rank = f->options.rank;
-    uint32_t first = f->hidden_cut.at[rank], count = f->hidden_cut.at[rank + 1] - first;
-    const float *answers = f->r.answers;
-    float *y;
+    const model_config_t *c = f->config;
+    forward_rows_t *r = &f->r;
+    uint32_t rows = r->rows, k = c->experts_per_token, choices = rows * k;
+    uint32_t count = forward_share(f, &f->hidden_cut);
+    float *part = forward_part(f, r->width);
 
-    TRY(route(f, layer));
-    for (uint32_t e = 0; e < f->experts; e++)
-        run_expert(f, &layer->experts[e], f->expert_first + e);
-    TRY(run_shared(f, layer));
-    if (f->options.world > 1) {
-        for (uint32_t i = 0; i < rows * k; i++)
-            f->r.owners[i] = (uint8_t)(f->r.chosen[i] / f->experts);
-        TRY(collective_pick(f->collective, SITE_EXPERTS, f->r.answers, rows * k,
-                            f->config->hidden, f->r.owners, first, count, f->r.answers_part));
-        answers = f->r.answers_part;
-    }
-    y = forward_part(f, f->r.y);
-    f->o->moe_combine(
-        &(moe_combine_t){rows, count, k, f->r.weights, answers, f->r.shared_y, count, y});
-    return forward_gather(f, SITE_MOE_OUTPUT, &f->hidden_cut, rows, y, f->r.y);
+    route(f, layer);
+    f->o->moe_sort(
+        &(moe_sort_t){rows, c->experts, k, r->chosen, r->offsets, r->sources, r->places});
+    f->o->rows_gather(&(rows_gather_t){choices, c->hidden, r->u, r->sources, r->routed});
+    activate(f, layer, part);
+    TRY(forward_gather(f, SITE_EXPERT_WIDTH, &f->width_cut, choices + rows, part, r->width));
+    forward_gemm_groups(f, &(gemm_groups_t){.groups = c->experts,
+                                            .offsets = r->offsets,
+                                            .w = layer->w2,
+                                            .x_stride = c->expert_width,
+                                            .y_stride = count,
+                                            .x = r->width,
+                                            .y = r->routed});
+    forward_gemm(f, &layer->shared_w2, rows, r->width + (size_t)choices * c->expert_width,
+                 c->expert_width, r->shared_y, count);
+    part = forward_part(f, r->y);
+    f->o->moe_combine(&(moe_combine_t){rows, count, k, r->weights, r->places, r->routed,
+                                       r->shared_y, count, part});
+    return forward_gather(f, SITE_MOE_OUTPUT, &f->hidden_cut, rows, part, r->y);
 }

@@ -7,9 +7,11 @@
  *   forward_moe.c        router, experts, shared expert
  *   forward_cache.c      rings, borders
  *
- * Shares of a rank: heads, output groups, index heads, experts and vocabulary divide evenly;
- * columns of the hidden state and of the shared expert are cut at floor(n r / world). Everything
- * else (norms, mixes, window rows, compressors, router) every rank computes, with the same bits.
+ * Shares of a rank: heads, output groups and vocabulary divide evenly; columns of the hidden state
+ * and of every expert's width are cut at floor(n r / world). Everything else (norms, mixes, window
+ * rows, compressors, indexer, router) every rank computes, with the same bits.
+ *
+ * A layer has four collective calls and the head one, each for all rows of the step at once.
  */
 #ifndef MODEL_FORWARD_PARTS_H
 #define MODEL_FORWARD_PARTS_H
@@ -40,10 +42,6 @@ typedef struct {
 } forward_compressor_t;
 
 typedef struct {
-    gemm_matrix_t w1, w3, w2;
-} forward_expert_t;
-
-typedef struct {
     uint32_t index; /* in geometry: layers, then drafting blocks */
     uint32_t ratio;
     bool hash;
@@ -52,16 +50,18 @@ typedef struct {
     const float *attention_norm, *moe_norm;
 
     gemm_matrix_t wq_a, wq_b, wkv, wo_b;
-    const gemm_matrix_t *wo_a; /* one per group of this rank */
+    const gemm_matrix_t *wo_a; /* [groups of this rank] */
     const float *q_norm, *kv_norm, *sinks;
     forward_compressor_t compressor, index_compressor;
     gemm_matrix_t index_wq_b, index_weights;
 
     gemm_matrix_t gate;
     const float *gate_bias; /* NULL: by token id */
-    const weight_t *table;
-    forward_expert_t shared;         /* w1, w3: some rows; w2: some rows */
-    const forward_expert_t *experts; /* this rank's */
+    const uint32_t *table;  /* [vocabulary, experts per token] */
+    /* All experts, of each this rank's rows: w1 and w3 its share of the width, w2 of the hidden
+     * columns. */
+    gemm_matrix_t shared_w1, shared_w3, shared_w2;
+    const gemm_matrix_t *w1, *w3, *w2; /* [experts] */
 
     gemm_matrix_t e_proj, h_proj; /* drafting blocks */
     const float *enorm, *hnorm;
@@ -103,19 +103,19 @@ typedef struct {
     uint8_t *row_data, *row_scale; /* window rows in cache form */
     float *k, *s;                  /* compressor inputs */
     float *index_k, *index_s, *index_q, *index_w;
-    float *best;              /* [rows, world * index_topk] indexer_rank_t, as floats to move */
     uint32_t *selected;       /* [rows, index_topk] */
     uint32_t *selected_count; /* UINT32_MAX: all visible entries */
     float *scores, *margin;
     float *index_scores; /* traced only: [rows, positions_max / 4] */
-    uint32_t *fixed, *chosen, *order;
+    uint32_t *chosen, *order;
     float *weights;
-    uint8_t *owners;
-    float *answers, *answers_part; /* [rows, k, hidden] */
-    float *gathered;               /* rows of one expert */
-    float *gate_up;
-    float *shared_z, *shared_y;
-    float *head_x, *head_part;
+    uint32_t *offsets, *sources, *places; /* choices in order of experts: moe_sort_t */
+    float *routed;    /* [rows * k, hidden]: inputs in order of experts, then answers */
+    float *gate, *up; /* [rows * k + rows, this rank's width]: choices, then the shared expert */
+    float *width;     /* [rows * k + rows, expert_width]: the same activated, of all ranks */
+    float *shared_y;
+    uint32_t *head_rows;
+    float *head_x;
     float *trace; /* wide enough for anything that is traced */
 } forward_rows_t;
 
@@ -129,10 +129,9 @@ struct forward {
     collective_t *collective;
     rope_table_t rope, rope_compressed;
     row_form_t row_form, index_form;
-    uint32_t heads, groups, index_heads, experts; /* of this rank */
-    uint32_t expert_first;
-    forward_cut_t hidden_cut, group_cut, width_cut, vocabulary_cut, index_cut, index_head_cut,
-        best_cut;
+    uint32_t heads, groups; /* of this rank */
+    uint32_t index_heads;   /* 0: no layer has an indexer */
+    forward_cut_t hidden_cut, group_cut, width_cut, vocabulary_cut;
     forward_layer_t *layers; /* and drafting blocks */
     gemm_matrix_t head;
     void *packed; /* all weights */
@@ -154,6 +153,8 @@ MUST_USE status_t forward_load(forward_t *f, forward_pack_t *pack);
 /* y = x w^T for `rows` dense rows of x, over the team. */
 void forward_gemm(const forward_t *f, const gemm_matrix_t *w, uint32_t rows, const float *x,
                   size_t x_stride, float *y, size_t y_stride);
+/* The same for several matrices at once. */
+void forward_gemm_groups(const forward_t *f, const gemm_groups_t *p);
 void forward_norm(const forward_t *f, uint32_t rows, uint32_t count, const float *x,
                   const float *weight, float *y);
 /* Runs `work` on slices of neighbouring rows, over the team. */
@@ -170,13 +171,16 @@ float *forward_part(forward_t *f, float *all);
 MUST_USE status_t forward_attention(forward_t *f, const forward_layer_t *layer);
 MUST_USE status_t forward_moe(forward_t *f, const forward_layer_t *layer);
 
+/* Columns that this rank computes. */
+uint32_t forward_share(const forward_t *f, const forward_cut_t *cut);
+
 /* Compressor inputs, index keys and queries of all rows. */
-MUST_USE status_t forward_compress_inputs(forward_t *f, const forward_layer_t *layer);
+void forward_compress_inputs(forward_t *f, const forward_layer_t *layer);
 /* Closes the entries whose last token is in the item, and moves the open state on. */
 void forward_compress_item(forward_t *f, const forward_layer_t *layer, uint32_t item,
                            uint32_t first_row);
 /* Which entries each row reads: selected and selected_count. */
-MUST_USE status_t forward_select(forward_t *f, const forward_layer_t *layer);
+void forward_select(forward_t *f, const forward_layer_t *layer);
 
 /* The window row of token `position` of an item: from this step's rows or from the ring. */
 void forward_window_row(const forward_t *f, const forward_layer_t *layer,

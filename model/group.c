@@ -255,6 +255,11 @@ uint64_t group_digest(const group_t *group, uint32_t rank, unit_kind_t unit, uin
                        (unit_t){unit, index});
 }
 
+uint32_t group_calls(const group_t *group)
+{
+    return group->ranks[0].collective.call;
+}
+
 uint32_t group_page(const group_t *group, uint32_t slot, uint32_t ordinal)
 {
     return group->pages[(size_t)slot * group->slot_pages + ordinal];

@@ -45,6 +45,8 @@ MUST_USE status_t group_draft(group_t *group, uint32_t block, const forward_item
 
 /* Digest of a unit in rank `rank`'s pool. */
 uint64_t group_digest(const group_t *group, uint32_t rank, unit_kind_t unit, uint32_t index);
+/* Collective calls so far, of each rank; 0 for ever in a world of 1. */
+uint32_t group_calls(const group_t *group);
 uint32_t group_page(const group_t *group, uint32_t slot, uint32_t ordinal);
 
 #endif

@@ -50,6 +50,23 @@ typedef struct {
     float *y; /* [rows, outputs]; only the columns of these panels are written */
 } gemm_t;
 
+/* Several products at once: group g multiplies its own rows, or its own columns, by w[g]. All
+ * matrices have one form and one shape.
+ *   by rows:    rows [offsets[g], offsets[g + 1]) of x become the same rows of y
+ *   by columns: every row; columns from g * x_group of x become those from g * y_group of y
+ * Panels count through all groups: panel n of group g is number g * gemm_panels(outputs) + n. */
+typedef struct {
+    uint32_t groups;
+    uint32_t rows;            /* by columns: rows of every group */
+    const uint32_t *offsets;  /* by rows: [groups + 1]; by columns: NULL */
+    const gemm_matrix_t *w;   /* [groups] */
+    size_t x_stride, x_group; /* floats */
+    size_t y_stride, y_group;
+    const float *x;
+    uint32_t panel_first, panel_count; /* the panels to compute: a thread's share */
+    float *y;
+} gemm_groups_t;
+
 uint32_t gemm_panels(uint32_t outputs);
 /* Bytes that gemm_pack needs for a matrix of this form and shape; aligned to 64. */
 size_t gemm_pack_bytes(const weight_t *weight);
@@ -61,7 +78,11 @@ MUST_USE status_t gemm_pack(const weight_t *weight, void *memory, gemm_matrix_t 
 float gemm_element(const gemm_matrix_t *w, uint32_t output, uint32_t k);
 float gemm_scale(const gemm_matrix_t *w, uint32_t output, uint32_t block);
 
+/* The product of group g within the panels of p; no panels or no rows if there is nothing to do. */
+gemm_t gemm_groups_product(const gemm_groups_t *p, uint32_t group);
+
 /* The meaning. */
 void gemm_ref(const gemm_t *p);
+void gemm_groups_ref(const gemm_groups_t *p);
 
 #endif

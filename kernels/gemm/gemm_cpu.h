@@ -194,4 +194,13 @@ static void gemm_cpu(const gemm_t *p)
     forms[p->w->form](p);
 }
 
+static void gemm_groups_cpu(const gemm_groups_t *p)
+{
+    for (uint32_t g = 0; g < p->groups; g++) {
+        gemm_t product = gemm_groups_product(p, g);
+        if (product.rows && product.panel_count)
+            gemm_cpu(&product);
+    }
+}
+
 #endif

@@ -1,4 +1,5 @@
 /* gemm_pack.c - from a stored matrix to panels of 16 outputs. */
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/format.h"
@@ -33,6 +34,28 @@ static uint32_t block_of(weight_form_t form)
 uint32_t gemm_panels(uint32_t outputs)
 {
     return (outputs + GEMM_PANEL - 1) / GEMM_PANEL;
+}
+
+gemm_t gemm_groups_product(const gemm_groups_t *p, uint32_t group)
+{
+    uint32_t panels = gemm_panels(p->w->outputs), first = group * panels;
+    uint32_t from = p->panel_first > first ? p->panel_first : first;
+    uint32_t end = p->panel_first + p->panel_count < first + panels
+                       ? p->panel_first + p->panel_count
+                       : first + panels;
+    bool by_rows = p->offsets != NULL;
+    size_t row = by_rows ? p->offsets[group] : 0;
+
+    return (gemm_t){
+        .rows = by_rows ? p->offsets[group + 1] - p->offsets[group] : p->rows,
+        .x_stride = p->x_stride,
+        .y_stride = p->y_stride,
+        .x = p->x + row * p->x_stride + (by_rows ? 0 : group * p->x_group),
+        .w = &p->w[group],
+        .panel_first = from - first,
+        .panel_count = from < end ? end - from : 0,
+        .y = p->y + row * p->y_stride + (by_rows ? 0 : group * p->y_group),
+    };
 }
 
 static size_t panel_bytes(weight_form_t form, uint32_t inputs)

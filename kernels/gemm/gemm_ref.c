@@ -32,3 +32,11 @@ void gemm_ref(const gemm_t *p)
         for (uint32_t n = p->panel_first * GEMM_PANEL; n < end; n++)
             gemm_ref_one(p, m, n);
 }
+
+void gemm_groups_ref(const gemm_groups_t *p)
+{
+    for (uint32_t g = 0; g < p->groups; g++) {
+        gemm_t product = gemm_groups_product(p, g);
+        gemm_ref(&product);
+    }
+}

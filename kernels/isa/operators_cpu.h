@@ -12,6 +12,7 @@
 #include "kernels/moe/moe_cpu.h"
 #include "kernels/norm/rmsnorm_cpu.h"
 #include "kernels/rope/rope_cpu.h"
+#include "kernels/rows/rows_cpu.h"
 
 #define OPERATORS_CPU_ROW(name, parameters) .name = name##_cpu,
 #define OPERATORS_CPU                                                                              \

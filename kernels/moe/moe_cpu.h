@@ -20,6 +20,31 @@ static void moe_route_cpu(const moe_route_t *p)
     }
 }
 
+/* Counts, then places: two passes over the choices. */
+static void moe_sort_cpu(const moe_sort_t *p)
+{
+    const uint32_t k = p->chosen_count, experts = p->experts, count = p->rows * k;
+    uint32_t place = 0;
+
+    for (uint32_t e = 0; e <= experts; e++)
+        p->offsets[e] = 0;
+    for (uint32_t i = 0; i < count; i++)
+        p->offsets[p->chosen[i]]++;
+    for (uint32_t e = 0; e < experts; e++) {
+        uint32_t own = p->offsets[e];
+        p->offsets[e] = place;
+        place += own;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = p->offsets[p->chosen[i]]++;
+        p->sources[at] = i / k;
+        p->places[i] = at;
+    }
+    for (uint32_t e = experts; e > 0; e--) /* every offset has become its successor's */
+        p->offsets[e] = p->offsets[e - 1];
+    p->offsets[0] = 0;
+}
+
 static void swiglu_cpu(const swiglu_t *p)
 {
     const uint32_t width = p->width;
@@ -41,13 +66,13 @@ static void moe_combine_cpu(const moe_combine_t *p)
     const uint32_t channels = p->channels, count = p->chosen_count;
 
     for (uint32_t m = 0; m < p->rows; m++) {
-        const float *answer = p->answers + (size_t)m * count * channels;
         const float *shared = p->shared + (size_t)m * channels;
         float *restrict y = p->y + m * p->y_stride;
         for (uint32_t c = 0; c < channels; c++)
             y[c] = 0.0f;
-        for (uint32_t i = 0; i < count; i++, answer += channels) {
+        for (uint32_t i = 0; i < count; i++) {
             const float weight = p->weights[m * count + i];
+            const float *answer = p->answers + (size_t)p->places[m * count + i] * channels;
             for (uint32_t c = 0; c < channels; c++)
                 y[c] = fmaf(weight, answer[c], y[c]);
         }

@@ -32,7 +32,8 @@ void moe_choose(const moe_route_t *p, uint32_t m)
 
     ASSERT(k <= MOE_CHOSEN_MAX && k <= p->experts);
     for (uint32_t i = 0; i < k; i++)
-        order[i] = p->bias ? choose_best(p, s, order, i, &last) : p->fixed[(size_t)m * k + i];
+        order[i] =
+            p->bias ? choose_best(p, s, order, i, &last) : p->table[(size_t)p->tokens[m] * k + i];
     if (p->margin) {
         bool rest = p->bias && k < p->experts;
         if (rest)
@@ -61,6 +62,22 @@ void moe_route_ref(const moe_route_t *p)
     }
 }
 
+void moe_sort_ref(const moe_sort_t *p)
+{
+    uint32_t k = p->chosen_count, place = 0;
+
+    for (uint32_t e = 0; e < p->experts; e++) {
+        p->offsets[e] = place;
+        for (uint32_t i = 0; i < p->rows * k; i++) {
+            if (p->chosen[i] != e)
+                continue;
+            p->sources[place] = i / k;
+            p->places[i] = place++;
+        }
+    }
+    p->offsets[p->experts] = place;
+}
+
 void swiglu_ref(const swiglu_t *p)
 {
     for (uint32_t m = 0; m < p->rows; m++) {
@@ -77,12 +94,12 @@ void swiglu_ref(const swiglu_t *p)
 void moe_combine_ref(const moe_combine_t *p)
 {
     for (uint32_t m = 0; m < p->rows; m++) {
-        const float *answers = p->answers + (size_t)m * p->chosen_count * p->channels;
+        const uint32_t *places = p->places + (size_t)m * p->chosen_count;
         for (uint32_t c = 0; c < p->channels; c++) {
             float y = 0.0f;
             for (uint32_t i = 0; i < p->chosen_count; i++)
-                y = fmaf(p->weights[m * p->chosen_count + i], answers[(size_t)i * p->channels + c],
-                         y);
+                y = fmaf(p->weights[m * p->chosen_count + i],
+                         p->answers[(size_t)places[i] * p->channels + c], y);
             p->y[m * p->y_stride + c] = y + p->shared[(size_t)m * p->channels + c];
         }
     }

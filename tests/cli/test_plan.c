@@ -63,8 +63,8 @@ static uint64_t flash_attention(uint32_t ratio, uint64_t tp)
     uint64_t bytes = fp8(1024, 4096) + bf16(1, 1024) + fp8(32768 / tp, 1024) + fp8(512, 4096) +
                      bf16(1, 512) + f32(1, 64 / tp) + fp8(8192 / tp, 4096) + fp8(4096 / tp, 8192);
     if (ratio == 4)
-        bytes += 2 * bf16(1024, 4096) + f32(4, 1024) + bf16(1, 512) + fp8(8192 / tp, 1024) +
-                 bf16(64 / tp, 4096) + 2 * bf16(256, 4096) + f32(4, 256) + bf16(1, 128);
+        bytes += 2 * bf16(1024, 4096) + f32(4, 1024) + bf16(1, 512) + fp8(8192, 1024) +
+                 bf16(64, 4096) + 2 * bf16(256, 4096) + f32(4, 256) + bf16(1, 128);
     if (ratio == 128)
         bytes += 2 * bf16(512, 4096) + f32(128, 512) + bf16(1, 512);
     return bytes;
@@ -107,8 +107,8 @@ static void test_flash_shares_of_ranks(void **state)
     for (uint32_t tp = 2; tp <= 8; tp *= 2) {
         for (uint32_t rank = 0; rank < tp; rank++) {
             weight_bytes_t share = weight_bytes(&deployment.config, rank, tp);
-            uint64_t expert = 2 * fp4(2048, 4096) + fp4(4096, 2048);
-            assert_int_equal(share.bytes[WEIGHTS_EXPERTS], 43 * (256 / tp) * expert);
+            uint64_t expert = 2 * fp4(2048 / tp, 4096) + fp4(4096 / tp, 2048);
+            assert_int_equal(share.bytes[WEIGHTS_EXPERTS], 43 * 256 * expert);
             assert_int_equal(share.bytes[WEIGHTS_TOKENS],
                              bf16(129280, 4096) + bf16(129280 / tp, 4096));
             assert_int_equal(share.bytes[WEIGHTS_ATTENTION], 2 * flash_attention(0, tp) +

@@ -59,11 +59,10 @@ static void fill_codes(bench_t *b, uint8_t *codes, size_t count)
     }
 }
 
-/* shape: rows, outputs, inputs, weight form */
-static void run_gemm(const operators_t *o, bench_t *b)
+/* A packed matrix of any form; the caller frees. */
+static void *make_matrix(bench_t *b, uint32_t outputs_count, uint32_t inputs, weight_form_t form,
+                         gemm_matrix_t *matrix)
 {
-    uint32_t rows = b->shape[0], outputs_count = b->shape[1], inputs = b->shape[2];
-    weight_form_t form = (weight_form_t)b->shape[3];
     uint8_t *data = (uint8_t *)floats(b, (size_t)outputs_count * inputs, 1.0f);
     uint8_t *scale = (uint8_t *)floats(b, (size_t)outputs_count * (inputs / 16 + 1), 1.0f);
     bool e8m0 = form == WEIGHT_FP8_E8M0 || form == WEIGHT_MXFP4, fp8_float = form == WEIGHT_FP8_F32;
@@ -81,13 +80,65 @@ static void run_gemm(const operators_t *o, bench_t *b)
     bool scaled = form != WEIGHT_F32 && form != WEIGHT_BF16;
     weight_t weight = weight_view(form, outputs_count, inputs, data, scaled ? scale : NULL,
                                   form == WEIGHT_NVFP4 ? 0.37f : 1.0f);
-    gemm_matrix_t matrix;
     void *packed = aligned_alloc(64, gemm_pack_bytes(&weight));
-    assert_int_equal(gemm_pack(&weight, packed, &matrix), STATUS_OK);
+    assert_int_equal(gemm_pack(&weight, packed, matrix), STATUS_OK);
+    return packed;
+}
+
+/* shape: rows, outputs, inputs, weight form */
+static void run_gemm(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], outputs_count = b->shape[1], inputs = b->shape[2];
+    gemm_matrix_t matrix;
+    void *packed = make_matrix(b, outputs_count, inputs, (weight_form_t)b->shape[3], &matrix);
+
     o->gemm(&(gemm_t){rows, inputs + 3, outputs_count, floats(b, (size_t)rows * (inputs + 3), 1.0f),
                       &matrix, 0, gemm_panels(outputs_count),
                       outputs(b, (size_t)rows * outputs_count)});
     free(packed);
+}
+
+/* shape: rows, outputs, inputs, weight form, groups by rows (else one more by columns). Runs in two
+ * shares, the first of which ends within a group. */
+static void run_gemm_groups(const operators_t *o, bench_t *b)
+{
+    enum { GROUPS_MAX = 8 };
+    uint32_t rows = b->shape[0], outputs_count = b->shape[1], inputs = b->shape[2];
+    uint32_t groups = b->shape[4] ? b->shape[4] : 2, offsets[GROUPS_MAX + 1] = {0};
+    uint32_t panels = gemm_panels(outputs_count) * groups;
+    gemm_matrix_t matrices[GROUPS_MAX];
+    void *packed[GROUPS_MAX];
+    gemm_groups_t p = {.groups = groups, .rows = rows, .w = matrices};
+
+    for (uint32_t g = 0; g < groups; g++) {
+        packed[g] = make_matrix(b, outputs_count, inputs, (weight_form_t)b->shape[3], &matrices[g]);
+        offsets[g + 1] = g + 1 == groups ? rows : offsets[g] + (g % 3) * rows / 8; /* some empty */
+    }
+    p.offsets = b->shape[4] ? offsets : NULL;
+    p.x_group = p.offsets ? 0 : inputs;
+    p.y_group = p.offsets ? 0 : outputs_count;
+    p.x_stride = (p.offsets ? 1 : groups) * (size_t)inputs + 3;
+    p.y_stride = (p.offsets ? 1 : groups) * (size_t)outputs_count;
+    p.x = floats(b, rows * p.x_stride, 1.0f);
+    p.y = outputs(b, rows * p.y_stride);
+    p.panel_count = panels / 2 + 1;
+    o->gemm_groups(&p);
+    p.panel_first = p.panel_count;
+    p.panel_count = panels - p.panel_first;
+    o->gemm_groups(&p);
+    for (uint32_t g = 0; g < groups; g++)
+        free(packed[g]);
+}
+
+/* shape: rows, width, rows there are */
+static void run_rows_gather(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], width = b->shape[1], sources[64];
+
+    for (uint32_t j = 0; j < rows; j++)
+        sources[j] = (uint32_t)random_below(&b->random, b->shape[2]);
+    o->rows_gather(&(rows_gather_t){rows, width, floats(b, (size_t)b->shape[2] * width, 1.0f),
+                                    sources, outputs(b, (size_t)rows * width)});
 }
 
 /* shape: rows, count, weighted */
@@ -238,7 +289,7 @@ static void run_attention_keys(const operators_t *o, bench_t *b)
 /* shape: rows, experts, chosen, by token id */
 static void run_moe_route(const operators_t *o, bench_t *b)
 {
-    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2], ids[256];
+    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2], ids[256], tokens[64];
     moe_route_t p = {
         .rows = rows, .experts = experts, .chosen_count = k, .normalize = true, .scale = 1.5f};
 
@@ -246,13 +297,28 @@ static void run_moe_route(const operators_t *o, bench_t *b)
         ids[i] = (uint32_t)random_below(&b->random, experts);
     p.logits = floats(b, (size_t)rows * experts, 6.0f);
     p.bias = b->shape[3] ? NULL : floats(b, experts, 0.5f);
-    p.fixed = ids;
+    for (uint32_t m = 0; m < rows; m++)
+        tokens[m] = (uint32_t)random_below(&b->random, rows);
+    p.table = ids;
+    p.tokens = tokens;
     p.scores = outputs(b, (size_t)rows * experts);
     p.chosen = (uint32_t *)(void *)outputs(b, (size_t)rows * k);
     p.order = (uint32_t *)(void *)outputs(b, (size_t)rows * k);
     p.weights = outputs(b, (size_t)rows * k);
     p.margin = outputs(b, rows);
     o->moe_route(&p);
+}
+
+/* shape: rows, experts, chosen */
+static void run_moe_sort(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2], chosen[256];
+
+    for (uint32_t i = 0; i < rows * k; i++)
+        chosen[i] = (uint32_t)random_below(&b->random, experts);
+    o->moe_sort(&(moe_sort_t){rows, experts, k, chosen, (uint32_t *)(void *)outputs(b, experts + 1),
+                              (uint32_t *)(void *)outputs(b, (size_t)rows * k),
+                              (uint32_t *)(void *)outputs(b, (size_t)rows * k)});
 }
 
 /* shape: rows, width */
@@ -267,8 +333,11 @@ static void run_swiglu(const operators_t *o, bench_t *b)
 /* shape: rows, channels, chosen */
 static void run_moe_combine(const operators_t *o, bench_t *b)
 {
-    uint32_t rows = b->shape[0], channels = b->shape[1], k = b->shape[2];
-    o->moe_combine(&(moe_combine_t){rows, channels, k, floats(b, (size_t)rows * k, 1.0f),
+    uint32_t rows = b->shape[0], channels = b->shape[1], k = b->shape[2], places[64];
+
+    for (uint32_t i = 0; i < rows * k; i++) /* 7 shares no factor with any of these counts */
+        places[i] = (i * 7 + 1) % (rows * k);
+    o->moe_combine(&(moe_combine_t){rows, channels, k, floats(b, (size_t)rows * k, 1.0f), places,
                                     floats(b, (size_t)rows * k * channels, 1.0f),
                                     floats(b, (size_t)rows * channels, 1.0f), channels,
                                     outputs(b, (size_t)rows * channels)});
@@ -310,6 +379,15 @@ static const row_t table[] = {
       {8, 24, 96, WEIGHT_MXFP4},
       {13, 65, 160, WEIGHT_MXFP4}}},
     {"gemm nvfp4", run_gemm, {{1, 130, 48, WEIGHT_NVFP4}, {9, 64, 128, WEIGHT_NVFP4}}},
+    {"gemm groups",
+     run_gemm_groups,
+     {{1, 33, 128, WEIGHT_MXFP4, 8},
+      {24, 49, 64, WEIGHT_MXFP4, 5},
+      {17, 16, 130, WEIGHT_FP8_E8M0, 4},
+      {9, 40, 96, WEIGHT_F32, 1},
+      {1, 64, 128, WEIGHT_BF16, 0},
+      {7, 31, 100, WEIGHT_FP8_E8M0, 0}}},
+    {"rows gather", run_rows_gather, {{1, 1, 1}, {5, 33, 3}, {64, 16, 9}}},
     {"rmsnorm",
      run_rmsnorm,
      {{1, 1, 1}, {3, 15, 0}, {2, 16, 1}, {2, 17, 1}, {5, 512, 0}, {1, 1023, 1}}},
@@ -333,6 +411,7 @@ static const row_t table[] = {
     {"moe route",
      run_moe_route,
      {{1, 8, 2, 0}, {5, 12, 3, 0}, {3, 4, 4, 0}, {17, 33, 6, 1}, {2, 1, 1, 0}}},
+    {"moe sort", run_moe_sort, {{1, 1, 1}, {1, 256, 6}, {40, 3, 6}, {7, 16, 2}, {3, 8, 8}}},
     {"swiglu", run_swiglu, {{1, 1}, {3, 31}, {2, 128}}},
     {"moe combine", run_moe_combine, {{1, 64, 2}, {3, 33, 6}, {2, 15, 1}}},
 };
