@@ -40,6 +40,19 @@ static void unqueue(peers_t *peers, actor_id_t from, bool epoch_only, uint64_t r
 
 /* ---- what the leader pushed ---------------------------------------------------------------- */
 
+/* A device refuses what does not fit its slots. */
+static void hear_item(peers_t *peers, const record_step_item_t *item)
+{
+    const uint64_t bit = UINT64_C(1) << item->slot;
+
+    assert_true(item->slot < 64);
+    assert_int_equal((peers->slots_open & bit) != 0, item->kind != DEVICE_OPEN);
+    if (item->kind == DEVICE_OPEN)
+        peers->slots_open |= bit;
+    if (item->kind == DEVICE_CLOSE)
+        peers->slots_open &= ~bit;
+}
+
 static void hear_step(peers_t *peers, uint32_t rank, const message_step_t *step)
 {
     uint32_t runs = 0;
@@ -55,6 +68,7 @@ static void hear_step(peers_t *peers, uint32_t rank, const message_step_t *step)
         const record_step_item_t *item = &step->items.data[i];
 
         runs += item->kind == DEVICE_RUN;
+        hear_item(peers, item);
         if (item->kind == DEVICE_OPEN && item->position == 0)
             peers->history = 0;
         if (item->kind == DEVICE_OPEN)
@@ -77,6 +91,7 @@ static void hear_rank(peers_t *peers, uint32_t rank, const capture_push_t *push)
     } else if (push->id == MESSAGE_reform) {
         unqueue(peers, from, true, 0);
         peers->epoch = ((const message_reform_t *)push->body)->epoch;
+        peers->slots_open = 0;
         peers->chains[rank] = 0;
         if (!peers->silent)
             queue(peers, from, MESSAGE_quiesced, peers->epoch, 0);
@@ -243,7 +258,7 @@ static void send_step_done(peers_t *peers, const peers_answer_t *answer)
     if (peers->differs && rank + 1 == peers->tp)
         verdict_add(&verdict, last, VERDICT_TOKEN, 0, 0);
     done.result = verdict.sum;
-    done.weighted = verdict.weighted;
+    done.weighted = verdict.weighted + (peers->differs_in_second_sum && rank + 1 == peers->tp);
     send(peers, answer->from, MESSAGE_step_done, &done);
 }
 
@@ -384,6 +399,11 @@ void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
 void peers_open_large(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
 {
     open_in(peers, type, kind, true);
+}
+
+void peers_expect_closed(const peers_t *peers)
+{
+    assert_int_equal(peers->slots_open, 0);
 }
 
 void peers_close(peers_t *peers)

@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
     scene_t *scene;
     uint16_t tp;
-    bool decodes; /* the leader is a decode leader */
+    bool decodes;               /* the leader is a decode leader */
     record_sampling_t sampling; /* of requests to come */
     actor_id_t gateway, prefill, decode, transfer, supervisor;
     incarnation_t lives[ACTORS_MAX]; /* 0: dead */
@@ -49,15 +49,17 @@ typedef struct {
     message_step_t steps[STEPS_IN_FLIGHT_MAX]; /* by seq, as rank 0 got them */
     uint64_t step_count;
     uint32_t runs_in_step_max;
-    uint64_t history; /* tokens that slots remember for penalties since the last OPEN at 0 */
+    uint64_t slots_open; /* of rank 0's device, as bits */
+    uint64_t history;    /* tokens that slots remember for penalties since the last OPEN at 0 */
     /* who has opened what */
     uint64_t transfer_open; /* requests, as bits */
     uint64_t decode_open;
-    bool busy_once;  /* decode answers the first RESERVE with BUSY */
-    bool fails;      /* the hand-over fails */
-    bool differs;    /* the last rank draws one token more in each step */
-    bool silent;     /* ranks do not answer STEP and REFORM */
-    uint32_t tokens; /* that the gateway got */
+    bool busy_once;             /* decode answers the first RESERVE with BUSY */
+    bool fails;                 /* the hand-over fails */
+    bool differs;               /* the last rank draws one token more in each step */
+    bool differs_in_second_sum; /* the last rank's step digest, and in nothing else */
+    bool silent;                /* ranks do not answer STEP and REFORM */
+    uint32_t tokens;            /* that the gateway got */
     uint32_t last_token;
     uint32_t ends;
     uint32_t fences;
@@ -77,6 +79,8 @@ void peers_open_large(peers_t *peers, const actor_type_t *type, topology_kind_t 
 void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind);
 void peers_close(peers_t *peers);
 
+/* Everything has ended, and no rank holds a slot open. */
+void peers_expect_closed(const peers_t *peers);
 /* SUBMIT or RESERVE of attempt 1. */
 void peers_request(peers_t *peers, uint64_t request, uint32_t prompt_tokens, uint32_t answer_tokens,
                    const uint32_t *forced, uint32_t forced_count, bool alone);

@@ -38,6 +38,7 @@ static void expect_all_free(const peers_t *peers)
     assert_int_equal(counts(peers)->pages_held, 0);
     assert_int_equal(counts(peers)->opened, counts(peers)->ended);
     assert_int_equal(counts(peers)->opened, counts(peers)->fenced);
+    peers_expect_closed(peers);
 }
 
 static void request(peers_t *peers, uint64_t number, uint32_t answer_tokens)
@@ -300,6 +301,54 @@ static void test_ranks_that_differ_reform_and_the_attempt_is_a_suspect(void **st
     assert_int_equal(peers->end.suspect, 1);
     assert_int_equal(peers->end.charge, 0);
     expect_all_free(peers);
+}
+
+/* Two results may agree in the first word of their digests. */
+static void test_ranks_that_differ_in_the_second_sum_only_differ(void **state)
+{
+    peers_t *peers = *state;
+
+    peers->differs_in_second_sum = true;
+    request(peers, PEERS_REQUEST, 5);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->reforms, 1);
+    assert_int_equal(peers->tokens, 0);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->end.suspect, 1);
+    expect_all_free(peers);
+}
+
+/* A rank that came again speaks for itself only: what its last life said of this epoch is not its. */
+static void test_an_answer_of_a_ranks_old_life_is_let_fall(void **state)
+{
+    peers_t *peers = *state;
+    const actor_id_t rank = (actor_id_t)(peers->scene->id + 2);
+    message_quiesced_t quiesced = {0};
+    message_step_done_t done = {.seq = 1};
+
+    peers_kill(peers, rank);
+    peers_run(peers);
+    peers->silent = true;
+    peers_revive(peers);
+    quiesced.epoch = peers->epoch;
+    scene_send_as(peers->scene, peers->scene->id + 1, 1, MESSAGE_quiesced, &quiesced);
+    scene_send_as(peers->scene, rank, 1, MESSAGE_quiesced, &quiesced);
+    peers_expect_state(peers, "forming");
+    scene_send_as(peers->scene, rank, 2, MESSAGE_quiesced, &quiesced);
+    peers_expect_state(peers, "ready");
+    peers_listen(peers);
+    peers->silent = false;
+    peers_run(peers); /* pools are mapped again */
+    peers->silent = true;
+    request(peers, PEERS_REQUEST, 5);
+    peers_run(peers);
+    assert_true(peers->step_count > 0);
+    done.epoch = peers->epoch;
+    done.status = STATUS_BROKEN;
+    scene_send_as(peers->scene, rank, 1, MESSAGE_step_done, &done);
+    peers_listen(peers);
+    assert_int_equal(counts(peers)->reforms, 1); /* the one of its death */
+    assert_int_equal(done.epoch, peers->epoch);
 }
 
 static void test_suspects_run_in_steps_of_their_own_and_only_they_are_charged(void **state)
@@ -663,6 +712,8 @@ int main(void)
         ALONE(test_the_youngest_loses_when_pages_run_out),
         ALONE(test_a_suspect_without_pages_gives_its_turn_away),
         ALONE(test_ranks_that_differ_reform_and_the_attempt_is_a_suspect),
+        ALONE(test_ranks_that_differ_in_the_second_sum_only_differ),
+        ALONE(test_an_answer_of_a_ranks_old_life_is_let_fall),
         ALONE(test_suspects_run_in_steps_of_their_own_and_only_they_are_charged),
         ALONE(test_a_step_that_is_not_done_reforms_and_who_does_not_quiesce_is_killed),
         ALONE(test_a_pool_that_cannot_be_read_is_its_leaders_to_end),

@@ -36,6 +36,7 @@ static void expect_all_free(const peers_t *peers)
     assert_int_equal(counts(peers)->pages_held, 0);
     assert_int_equal(counts(peers)->opened, counts(peers)->ended);
     assert_int_equal(counts(peers)->opened, counts(peers)->fenced);
+    peers_expect_closed(peers);
 }
 
 static void request(peers_t *peers, uint64_t number, uint32_t prompt_tokens, uint32_t answer_tokens)

@@ -206,6 +206,36 @@ static void test_failed_pull_is_told_and_drains_the_others(void **state)
     expect_both_fenced(scene);
 }
 
+/* Only OK is bytes that are there, whatever else a rank found. */
+static void test_whatever_a_pull_failed_of_it_has_not_landed(void **state)
+{
+    static const uint8_t statuses[] = {STATUS_STALE,   STATUS_CORRUPT, STATUS_BROKEN,
+                                       STATUS_REFUSED, STATUS_INVALID, STATUS_COUNT};
+    (void)state;
+    for (size_t n = 0; n < COUNT_OF(statuses); n++) {
+        void *opened = NULL;
+        scene_t *scene;
+        const message_pull_t *pulls[TP];
+        const message_landed_t *landed;
+
+        setup(&opened);
+        scene = opened;
+        open_attempt(scene, TARGET_EPOCH);
+        scene_take(scene, decode(scene), MESSAGE_opened);
+        piece(scene, 0, 0, 3, 1);
+        for (uint16_t i = 0; i < TP; i++)
+            pulls[i] = scene_take(scene, rank(scene, i), MESSAGE_pull);
+        answer_pull(scene, 0, pulls[0], STATUS_OK);
+        answer_pull(scene, 1, pulls[1], statuses[n]);
+        landed = scene_take(scene, decode(scene), MESSAGE_landed);
+        assert_int_equal(landed->failed, 1);
+        /* A rank that had no place, or another epoch, says nothing about memory. */
+        assert_int_equal(landed->copies_failed, statuses[n] == STATUS_REFUSED ? 0 : 2);
+        expect_both_fenced(scene);
+        teardown(&opened);
+    }
+}
+
 static void test_death_of_a_decode_rank_fails_it(void **state)
 {
     scene_t *scene = *state;
@@ -278,6 +308,70 @@ static void test_pulls_wait_for_the_epoch_that_open_names(void **state)
             TARGET_EPOCH + 1);
 }
 
+/* Pages of another epoch may lie in another life's memory. */
+static void test_pulls_wait_for_the_source_epoch_that_pieces_name(void **state)
+{
+    scene_t *scene = *state;
+
+    announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH - 1);
+    open_attempt(scene, TARGET_EPOCH);
+    scene_take(scene, decode(scene), MESSAGE_opened);
+    assert_int_equal(piece(scene, 0, 0, 3, 1)->taken, 1);
+    scene_expect_nothing(scene);
+    announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH);
+    for (uint16_t i = 0; i < TP; i++)
+        scene_take(scene, rank(scene, i), MESSAGE_pull);
+}
+
+static void test_new_source_epoch_ends_what_moves(void **state)
+{
+    scene_t *scene = *state;
+    const message_pull_t *pulls[TP];
+
+    open_attempt(scene, TARGET_EPOCH);
+    scene_take(scene, decode(scene), MESSAGE_opened);
+    piece(scene, 0, 0, 2, 0);
+    for (uint16_t i = 0; i < TP; i++)
+        pulls[i] = scene_take(scene, rank(scene, i), MESSAGE_pull);
+    announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH + 1);
+    assert_int_equal(
+        ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
+    for (uint16_t i = 0; i < TP; i++) {
+        scene_take(scene, rank(scene, i), MESSAGE_pull_cancel);
+        answer_pull(scene, i, pulls[i], STATUS_STALE);
+    }
+    expect_both_fenced(scene);
+}
+
+static void test_pieces_of_two_epochs_fail_the_attempt(void **state)
+{
+    scene_t *scene = *state;
+    record_unit_t unit = {UNIT_HISTORY, 33, 133, 1002, PAGE_TOKENS};
+    message_kv_ready_t m = {.request = REQUEST, .attempt = 1, .decode = decode(scene), .piece = 1};
+    const message_pull_t *pulls[TP];
+
+    open_attempt(scene, TARGET_EPOCH);
+    scene_take(scene, decode(scene), MESSAGE_opened);
+    piece(scene, 0, 0, 2, 0);
+    for (uint16_t i = 0; i < TP; i++)
+        pulls[i] = scene_take(scene, rank(scene, i), MESSAGE_pull);
+    m.source_epoch = SOURCE_EPOCH + 1;
+    m.first_page = 2;
+    m.units.data = &unit;
+    m.units.count = 1;
+    scene_send(scene, prefill(scene), MESSAGE_kv_ready, &m);
+    assert_int_equal(
+        ((const message_kv_answer_t *)scene_take(scene, prefill(scene), MESSAGE_kv_answer))->taken,
+        0);
+    assert_int_equal(
+        ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
+    for (uint16_t i = 0; i < TP; i++) {
+        scene_take(scene, rank(scene, i), MESSAGE_pull_cancel);
+        answer_pull(scene, i, pulls[i], STATUS_OK);
+    }
+    expect_both_fenced(scene);
+}
+
 /* P5 of docs/bugs.md. */
 static void test_dead_openers_get_nothing(void **state)
 {
@@ -323,6 +417,10 @@ int main(void)
         SCENE_TEST(test_abort_fences_only_when_no_pull_runs),
         SCENE_TEST(test_abort_before_the_source_spoke_owes_it_nothing),
         SCENE_TEST(test_failed_pull_is_told_and_drains_the_others),
+        cmocka_unit_test(test_whatever_a_pull_failed_of_it_has_not_landed),
+        SCENE_TEST(test_pulls_wait_for_the_source_epoch_that_pieces_name),
+        SCENE_TEST(test_new_source_epoch_ends_what_moves),
+        SCENE_TEST(test_pieces_of_two_epochs_fail_the_attempt),
         SCENE_TEST(test_death_of_a_decode_rank_fails_it),
         SCENE_TEST(test_pull_to_a_life_that_has_ended_is_ordered_again),
         SCENE_TEST(test_new_target_epoch_ends_what_belongs_to_the_old),
