@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/plan.h"
+#include "cli/shared_memory.h"
 #include "model/weights.h"
 
 /* True if the folder has weights to look at. */
@@ -38,6 +39,23 @@ static bool check_weights(const deployment_t *d, const char *path)
     return true;
 }
 
+/* Of the host that needs most. The file may be for another machine, so less is no fault of it. */
+static void print_shared_memory(const char *path, const deployment_t *d)
+{
+    char text[SHARED_MEMORY_TEXT_BYTES];
+    uint64_t needed = 0, found;
+    for (uint16_t h = 0; h < d->topology.host_count; h++) {
+        uint64_t bytes = shared_memory_needed(d, h);
+        needed = bytes > needed ? bytes : needed;
+    }
+    printf("%s: a host needs %s of /dev/shm; ", path, shared_memory_text(needed, text));
+    if (shared_memory_free(&found) != STATUS_OK)
+        printf("here %s\n", trail_text());
+    else
+        printf("here %s are free%s\n", shared_memory_text(found, text),
+               found < needed ? ", too little to start it" : "");
+}
+
 static bool check_file(const char *path, deployment_t *d)
 {
     topology_errors_t errors;
@@ -54,6 +72,7 @@ static bool check_file(const char *path, deployment_t *d)
     printf("%s: good. %u actors on %u host%s; ", path, d->topology.actor_count,
            d->topology.host_count, d->topology.host_count == 1 ? "" : "s");
     plan_print_capacity(d, d->topology.context_tokens, stdout);
+    print_shared_memory(path, d);
     return true;
 }
 

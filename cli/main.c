@@ -1,9 +1,11 @@
 /* main.c - `lockstep COMMAND ...`: finds the row and calls it. */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/inherited.h"
 #include "runtime/base/check.h"
 #include "topology/schema.h"
 
@@ -60,7 +62,7 @@ static bool asks_for_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
     const command_row_t *row;
     bool help;
@@ -82,4 +84,26 @@ int main(int argc, char **argv)
         return EXIT_OK;
     }
     return row->main(argc - 1, argv + 1);
+}
+
+/* What could not be written was not said; but a reader that has left, as `head` does, has seen enough. */
+static int finish(int code)
+{
+    bool written;
+
+    errno = 0;
+    written = fflush(stdout) == 0 && !ferror(stdout);
+    if (written || errno == EPIPE)
+        return code;
+    fprintf(stderr, "lockstep: not all could be written to standard output\n");
+    return code == EXIT_OK ? EXIT_FAILED : code;
+}
+
+int main(int argc, char **argv)
+{
+    if (inherited_mend() != 0) {
+        perror("lockstep: cannot open /dev/null for a closed standard stream");
+        return EXIT_FAILED;
+    }
+    return finish(inherited_run(run_command, argc, argv));
 }

@@ -7,27 +7,13 @@
 
 #include "cli/command.h"
 #include "cli/graph.h"
-
-enum { SHOWN_BYTES_MAX = 24 };
-
-/* Three digits and a decimal unit, as device memory is sold: "38.2 GB". */
-static const char *shown(uint64_t bytes, char text[SHOWN_BYTES_MAX])
-{
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
-    double value = (double)bytes;
-    size_t unit = 0;
-    for (; value >= 999.5 && unit + 1 < COUNT_OF(units); unit++)
-        value /= 1000;
-    int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(text, SHOWN_BYTES_MAX, "%.*f %s", digits, value, units[unit]);
-    return text;
-}
+#include "cli/shared_memory.h"
 
 /* ---- parts ------------------------------------------------------------------------------------ */
 
 static void print_model(const deployment_t *d, FILE *out)
 {
-    char text[SHOWN_BYTES_MAX];
+    char text[SHARED_MEMORY_TEXT_BYTES];
     weight_bytes_t whole = weight_bytes(&d->config, 0, 1);
     double unit = whole.parameters >= 1000000000 ? 1e9 : 1e6;
     const char *letter = whole.parameters >= 1000000000 ? "B" : "M";
@@ -35,13 +21,13 @@ static void print_model(const deployment_t *d, FILE *out)
     fprintf(out, "  %.2f %s parameters, %.2f %s active per token\n",
             (double)whole.parameters / unit, letter, (double)whole.active_parameters / unit,
             letter);
-    fprintf(out, "  weights %s:", shown(weight_bytes_total(&whole), text));
+    fprintf(out, "  weights %s:", shared_memory_text(weight_bytes_total(&whole), text));
     const char *between = " ";
     for (weights_part_t part = 0; part < WEIGHTS_PART_COUNT; part++) {
         if (whole.bytes[part] == 0)
             continue;
         fprintf(out, "%s%s %s", between, weight_bytes_part_name(part),
-                shown(whole.bytes[part], text));
+                shared_memory_text(whole.bytes[part], text));
         between = ", ";
     }
     fprintf(out, "\n");
@@ -50,17 +36,18 @@ static void print_model(const deployment_t *d, FILE *out)
 static void print_bytes_row(const char *host, const char *device, const char *name,
                             const deployment_bytes_t *bytes, uint64_t memory, FILE *out)
 {
-    char text[SHOWN_BYTES_MAX];
+    char text[SHARED_MEMORY_TEXT_BYTES];
     uint64_t total = deployment_bytes_total(bytes);
     fprintf(out, "  %-10s %6s  %-18s", host, device, name);
-    fprintf(out, " %8s", shown(bytes->weights, text));
-    fprintf(out, " %8s", shown(bytes->history, text));
-    fprintf(out, " %8s", shown(bytes->borders, text));
-    fprintf(out, " %8s", shown(bytes->slots, text));
-    fprintf(out, " %9s", shown(bytes->workspace, text));
-    fprintf(out, " %8s", shown(total, text));
+    fprintf(out, " %8s", shared_memory_text(bytes->weights, text));
+    fprintf(out, " %8s", shared_memory_text(bytes->history, text));
+    fprintf(out, " %8s", shared_memory_text(bytes->borders, text));
+    fprintf(out, " %8s", shared_memory_text(bytes->slots, text));
+    fprintf(out, " %9s", shared_memory_text(bytes->workspace, text));
+    fprintf(out, " %8s", shared_memory_text(total, text));
     if (memory > 0)
-        fprintf(out, "  %3.0f %% of %s", 100 * (double)total / (double)memory, shown(memory, text));
+        fprintf(out, "  %3.0f %% of %s", 100 * (double)total / (double)memory,
+                shared_memory_text(memory, text));
     fprintf(out, "\n");
 }
 
@@ -102,6 +89,15 @@ static void print_bytes(const deployment_t *d, FILE *out)
         print_bytes_row(host->name, "all", shared ? "in host memory" : "in device memory", &sum,
                         shared ? host->memory_bytes : host->devices * host->device_bytes, out);
     }
+}
+
+static void print_shared_memory(const deployment_t *d, FILE *out)
+{
+    char text[SHARED_MEMORY_TEXT_BYTES];
+    fprintf(out, "\nshared memory (/dev/shm)\n");
+    for (uint16_t h = 0; h < d->topology.host_count; h++)
+        fprintf(out, "  %-10s needs %s\n", d->topology.hosts[h].name,
+                shared_memory_text(shared_memory_needed(d, h), text));
 }
 
 uint32_t plan_lengths(const deployment_t *d, uint32_t lengths[PLAN_LENGTHS_MAX])
@@ -182,11 +178,23 @@ void plan_print(const deployment_t *d, FILE *out)
     print_groups(t, TOPOLOGY_DECODE, out);
     print_others(t, out);
     print_bytes(d, out);
+    print_shared_memory(d, out);
     print_capacity(d, out);
     fprintf(out, "\ngeometry\n");
     geometry_print(&d->geometry, out);
     fprintf(out, "\nwho may send what to whom\n");
     graph_print(t, out);
+}
+
+/* Not part of the plan, which is the same everywhere. */
+static void print_shared_memory_here(FILE *out)
+{
+    char text[SHARED_MEMORY_TEXT_BYTES];
+    uint64_t bytes;
+    if (shared_memory_free(&bytes) == STATUS_OK)
+        fprintf(out, "\nthis machine has %s of /dev/shm free\n", shared_memory_text(bytes, text));
+    else
+        fprintf(out, "\non this machine %s\n", trail_text());
 }
 
 /* ---- command ---------------------------------------------------------------------------------- */
@@ -223,6 +231,8 @@ int command_plan(int argc, char **argv)
         plan_print_json(deployment, stdout);
     else
         plan_print(deployment, stdout);
+    if (good && !dot && !json)
+        print_shared_memory_here(stdout);
     free(deployment);
     return good ? EXIT_OK : EXIT_BAD_FILE;
 }

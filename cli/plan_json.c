@@ -3,6 +3,7 @@
 
 #include "cli/graph.h"
 #include "cli/plan.h"
+#include "cli/shared_memory.h"
 #include "runtime/base/check.h"
 
 /* Out of memory here ends the command; the library returns NULL and passes it on. */
@@ -97,6 +98,14 @@ static json_t *capacity_json(const deployment_t *d)
     return array;
 }
 
+static json_t *shared_memory_json(const deployment_t *d)
+{
+    json_t *object = must(json_object());
+    for (uint16_t h = 0; h < d->topology.host_count; h++)
+        set(object, d->topology.hosts[h].name, number(shared_memory_needed(d, h)));
+    return object;
+}
+
 static json_t *geometry_json(const geometry_t *g)
 {
     json_t *object = must(json_object()), *bytes = must(json_object());
@@ -147,6 +156,7 @@ void plan_print_json(const deployment_t *d, FILE *out)
     add_groups(d, TOPOLOGY_DECODE, groups);
     set(plan, "groups", groups);
     set(plan, "capacity", capacity_json(d));
+    set(plan, "shared_memory", shared_memory_json(d));
     set(plan, "geometry", geometry_json(&d->geometry));
     set(plan, "actors", actors_json(t));
     graph_visit(t, add_edge, edges);

@@ -16,10 +16,18 @@ enum { FILE_BYTES = RUNDIR_PATH_BYTES + 32, DEPLOYMENTS_MAX = 16, FOLDERS_DEEP =
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+/* XDG_RUNTIME_DIR of another user (who became this one and kept the environment) is not ours to use. */
+static bool is_foreign(const char *runtime)
+{
+    struct stat info;
+
+    return stat(runtime, &info) == 0 && info.st_uid != getuid();
+}
+
 static status_t root_path(char *path)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
-    int length = runtime && runtime[0]
+    int length = runtime && runtime[0] && !is_foreign(runtime)
                      ? snprintf(path, RUNDIR_PATH_BYTES, "%s/lockstep", runtime)
                      : snprintf(path, RUNDIR_PATH_BYTES, "/tmp/lockstep-%u", (unsigned)getuid());
 
@@ -33,7 +41,7 @@ static bool is_name(const char *name)
     size_t length =
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
 
-    return length > 0 && length < 32 && !name[length] && name[0] != '.';
+    return length > 0 && length < 32 && !name[length] && name[0] != '.' && name[0] != '-';
 }
 
 /* Shared memory is the machine's, the directory may be anywhere: two of one name are two prefixes. */
@@ -53,7 +61,8 @@ status_t rundir_name(const char *name, rundir_t *rundir)
     *rundir = (rundir_t){.lock = -1, .names = -1};
     if (!is_name(name))
         return FAIL(STATUS_INVALID,
-                    "a deployment's name has up to 31 letters, digits, '-', '_', '.': not '%s'",
+                    "a deployment's name has up to 31 letters, digits, '-', '_', '.', and does not "
+                    "begin with '-' or '.': not '%s'",
                     name);
     TRY(root_path(root));
     snprintf(rundir->name, sizeof(rundir->name), "%s", name);

@@ -4,6 +4,7 @@
  * --detach the child goes on alone. Whatever way this ends, nothing stays behind: children die with
  * their supervisor, and directory and shared memory are removed by whoever ends last.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include "cli/http_call.h"
 #include "cli/http_get.h"
 #include "cli/launch.h"
+#include "cli/shared_memory.h"
 #include "runtime/figures.h"
 #include "runtime/journal.h"
 
@@ -268,12 +270,17 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
         printf("%s is ready: http://%s:%s/v1 (model %s)\n", rundir->name, url.host, url.port,
                topology->served_name);
     }
-    if (detach) {
+    if (detach)
         printf("lockstep ps %s shows it, lockstep down %s stops it.\n", rundir->name, rundir->name);
-        return EXIT_OK;
+    else
+        printf("Ctrl-C stops it when open requests have ended, and at once the second time.\n");
+    if (fflush(stdout) != 0) { /* nobody was told where it listens */
+        fprintf(stderr, "lockstep up: cannot write to standard output: %s\n", strerror(errno));
+        stop(rundir, supervisor);
+        return EXIT_FAILED;
     }
-    printf("Ctrl-C stops it when open requests have ended, and at once the second time.\n");
-    fflush(stdout);
+    if (detach)
+        return EXIT_OK;
     while (!stop_wanted && waitpid(supervisor, NULL, WNOHANG) == 0)
         pause_ms(POLL_MS);
     if (!stop_wanted) {
@@ -329,21 +336,31 @@ static int start(const options_t *options, deployment_t *deployment)
         fprintf(stderr, "lockstep up: %s\n", trail_text());
         return EXIT_BAD_FILE;
     }
+    if (shared_memory_check(deployment, 0) != STATUS_OK) {
+        fprintf(stderr, "lockstep up: %s %s\n", options->file, trail_text());
+        return EXIT_NO_START;
+    }
     if (options->journal && !deployment->topology.journal_bytes)
         deployment->topology.journal_bytes = JOURNAL_SEGMENT_BYTES;
     if (open_rundir(options, &deployment->topology, &rundir) != STATUS_OK ||
         rundir_deployment_write(&rundir, deployment) != STATUS_OK ||
         (deployment->topology.journal_bytes && rundir_journal_make(&rundir) != STATUS_OK)) {
         fprintf(stderr, "lockstep up: %s\n", trail_text());
+        if (rundir.lock >= 0)
+            rundir_remove(&rundir);
         return EXIT_NO_START;
     }
     if (options->port)
         setenv("LOCKSTEP_PORT", options->port, 1);
+    else
+        unsetenv("LOCKSTEP_PORT"); /* between us and our gateway, not the caller's */
     if (options->in_process)
         return be_everything(&rundir, deployment);
     signal(SIGINT, on_stop);
     signal(SIGTERM, on_stop);
-    signal(SIGHUP, on_stop);
+    if (signal(SIGHUP, on_stop) == SIG_IGN)
+        signal(SIGHUP, SIG_IGN); /* nohup */
+    signal(SIGPIPE, SIG_IGN);
     fflush(NULL);
     rundir_file(&rundir, "log", path);
     log =

@@ -19,6 +19,15 @@ class Quickstart(unittest.TestCase):
         self.assertIn("Now try:", run.stdout)
         self.assertEqual(left, [])
 
+    def test_nothing_is_left_when_its_reader_leaves(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for lines in (6, 8):  # before it says that it is ready, and after
+                subprocess.run(["bash", "-c", f"./quickstart 2>&1 | head -n {lines}"], check=True,
+                               env={**os.environ, "XDG_RUNTIME_DIR": folder}, timeout=500,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                left = [name for _, _, names in os.walk(folder) for name in names]
+                self.assertEqual(left, [], lines)
+
     def test_a_deployment_that_does_not_start_is_a_failure(self):
         with tempfile.NamedTemporaryFile() as file:  # no folder can be made in a file
             run = subprocess.run(["./quickstart"], env={**os.environ, "XDG_RUNTIME_DIR": file.name},
