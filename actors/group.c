@@ -603,11 +603,11 @@ static const char *report_chain(uint32_t rank, const group_step_t *step,
 static const char *report_diverged(const group_t *group, uint32_t rank, const group_step_t *step,
                                    const message_step_done_t *m)
 {
-    const verdict_t found = {m->result, m->weighted};
-    uint32_t item = verdict_item(step->verdict, found, step->item_count);
+    const step_digest_t found = {m->result, m->weighted};
+    uint32_t item = step_digest_item(step->digest, found, step->item_count);
     char where[128] = "item=several";
 
-    if (item != VERDICT_SEVERAL) {
+    if (item != STEP_DIGEST_SEVERAL) {
         const group_item_t *at = &group_items(group, step)[item];
 
         snprintf(where, sizeof(where),
@@ -620,8 +620,8 @@ static const char *report_diverged(const group_t *group, uint32_t rank, const gr
         "rank=%u expected=%016llx call=%u",
         rank, (unsigned long long)m->epoch, (unsigned long long)m->seq, where, step->item_count,
         (unsigned long long)m->result, m->call, step->first_rank,
-        (unsigned long long)step->verdict.sum, step->first_call);
-    PROBE(step_diverged, m->epoch, m->seq, rank, item, step->verdict.sum, m->result);
+        (unsigned long long)step->digest.sum, step->first_call);
+    PROBE(step_diverged, m->epoch, m->seq, rank, item, step->digest.sum, m->result);
     return "the ranks' results differ";
 }
 
@@ -644,11 +644,11 @@ const char *group_step_done(group_t *group, const envelope_t *envelope)
     if (step->done & UINT64_C(1) << index)
         return "a rank answered a step twice";
     if (step->done == 0) {
-        step->verdict = (verdict_t){m->result, m->weighted};
+        step->digest = (step_digest_t){m->result, m->weighted};
         step->first_rank = index;
         step->first_call = m->call;
     }
-    if (m->result != step->verdict.sum || m->weighted != step->verdict.weighted)
+    if (m->result != step->digest.sum || m->weighted != step->digest.weighted)
         return report_diverged(group, index, step, m);
     if (index == 0) {
         if (!result_is_sane(group, step, m))

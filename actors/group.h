@@ -19,7 +19,7 @@
 #define ACTORS_GROUP_H
 
 #include "cache/pool.h"
-#include "kernels/device.h"
+#include "device/device.h"
 #include "messages/message.h"
 #include "runtime/actor.h"
 #include "topology/topology.h"
@@ -92,7 +92,7 @@ typedef struct {
 typedef struct {
     uint64_t seq;
     uint64_t parent;
-    verdict_t verdict;   /* of the first rank that answered */
+    step_digest_t digest;   /* of the first rank that answered */
     uint32_t first_rank; /* who that was */
     uint32_t first_call;
     uint64_t done; /* ranks, as bits */

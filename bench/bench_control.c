@@ -115,7 +115,7 @@ static void timed_interrupt(device_t *device, uint64_t epoch)
     (void)epoch;
 }
 
-static void timed_generation_set(device_t *device, device_unit_t unit, uint32_t index,
+static void timed_generation_set(device_t *device, unit_kind_t unit, uint32_t index,
                                  uint64_t generation)
 {
     (void)device;
@@ -161,7 +161,7 @@ static status_t timed_step(device_t *device, const device_step_t *step, device_r
             self->tokens[count++] =
                 (device_token_t){.item = i, .slot = step->items[i].slot, .token = TOKEN};
     *result = (device_result_t){
-        .verdict = verdict_begin(step->seq), .tokens = self->tokens, .token_count = count};
+        .digest = step_digest_begin(step->seq), .tokens = self->tokens, .token_count = count};
     take_time();
     if (count == load.requests && self->full_steps++ >= WARM_STEPS) {
         times[self->rank].idle += began - self->ended;

@@ -37,7 +37,7 @@
 #include <stdio.h>
 
 #include "cache/units.h"
-#include "kernels/device.h"
+#include "cache/unit.h"
 #include "runtime/base/status.h"
 
 enum {
@@ -61,8 +61,6 @@ typedef enum {
     FORM_FP4_BLOCKS, /* e2m1, low nibble first, a scale byte per 32 channels (index keys) */
     FORM_COUNT
 } geometry_form_t;
-
-typedef device_unit_t unit_kind_t; /* the device port names the same units */
 
 typedef enum {
     POOL_C4,

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kernels/team.h"
+#include "device/team.h"
 
 void local_options_init(local_options_t *options)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/collective.h"
+#include "device/collective.h"
 #include "messages/message.h"
 #include "model/forward.h"
 #include "runtime/figures.h"

@@ -67,14 +67,14 @@
     F(r, u64, bytes, 0, "whole size")
 
 #define UNIT_FIELDS(F, R, I, r)                                                                                        \
-    F(r, u8, unit, 0, "device_unit_t: history, border or slot")                                                        \
+    F(r, u8, unit, 0, "unit_kind_t: history, border or slot")                                                        \
     F(r, u32, index, 0, "page, border or slot in its pool")                                                            \
     F(r, u64, generation, 0, "epoch and count of its lease")                                                           \
     F(r, u64, digest, 0, "of its bytes without padding")                                                               \
     F(r, u32, rows, 0, "history: token positions filled")
 
 #define PULL_ITEM_FIELDS(F, R, I, r)                                                                                   \
-    F(r, u8, unit, 0, "device_unit_t")                                                                                 \
+    F(r, u8, unit, 0, "unit_kind_t")                                                                                 \
     F(r, u32, source, 0, "index in the peer's pool")                                                                   \
     F(r, u64, source_generation, 0, "which it must still have before and after the copy")                              \
     F(r, u32, target, 0, "index in the own pool")                                                                      \
@@ -107,7 +107,7 @@
     R(r, token, token, "what was drawn")
 
 #define CLOSED_FIELDS(F, R, I, r)                                                                                      \
-    F(r, u8, unit, 0, "device_unit_t")                                                                                 \
+    F(r, u8, unit, 0, "unit_kind_t")                                                                                 \
     F(r, u32, index, 0, "in its pool")                                                                                 \
     F(r, u64, digest, 0, "of its bytes")
 
@@ -409,7 +409,7 @@
     I(r, step_token, tokens, SLOTS_MAX, "rank 0 only; the others vouch by result")                                     \
     I(r, closed, closed, CLOSED_MAX, "rank 0 only")                                                                    \
     F(r, text, detail, REASON_BYTES_MAX, "what failed")                                                                \
-    F(r, u64, weighted, 0, "the second word of the verdict (kernels/verdict.h): finds the item in which ranks differ") \
+    F(r, u64, weighted, 0, "the second word of the step digest (device/step_digest.h): finds the item in which ranks differ") \
     F(r, u32, call, 0, "the rank's last collective call in this epoch")
 
 #define POOLS_FIELDS(F, R, I, r)                                                                                       \

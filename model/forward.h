@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "cache/layout.h"
-#include "kernels/collective.h"
+#include "device/collective.h"
 #include "model/config.h"
 #include "model/weights.h"
 

@@ -17,7 +17,7 @@
 #define MODEL_FORWARD_PARTS_H
 
 #include "kernels/operators.h"
-#include "kernels/team.h"
+#include "device/team.h"
 #include "model/forward.h"
 #include "model/row.h"
 

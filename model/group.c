@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cache/digest.h"
-#include "kernels/team.h"
+#include "device/team.h"
 
 typedef struct {
     forward_t *forward;

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/device.h"
+#include "device/device.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 

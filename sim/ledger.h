@@ -9,7 +9,7 @@
 
 #include "cache/pool.h"
 #include "sim/oracle.h"
-#include "kernels/device.h"
+#include "device/device.h"
 #include "runtime/base/map.h"
 
 enum { LEDGER_NOBODY = 0xffffffff, LEDGER_PAYERS_MAX = 8, LEDGER_STEPS = 2 * STEPS_IN_FLIGHT_MAX };

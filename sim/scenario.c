@@ -61,7 +61,7 @@ static void flip(run_t *run, const story_fault_t *fault, actor_id_t rank)
     counts[UNIT_BORDER] = group->borders;
     counts[UNIT_SLOT] = group->slots;
     /* A pair whose test page is wrong is refused, rightly. */
-    symbolic_flip(device, (device_unit_t)unit, (unit == UNIT_HISTORY) + fault->index % counts[unit],
+    symbolic_flip(device, (unit_kind_t)unit, (unit == UNIT_HISTORY) + fault->index % counts[unit],
                   fault->word % SYMBOLIC_WORDS, fault->number % 64);
 }
 

@@ -1,6 +1,6 @@
 /* schedule_stop.c - faults while a group leaves, or all of the deployment stops. */
 #include "sim/schedule.h"
-#include "model/symbolic.h"
+#include "device/symbolic/symbolic.h"
 
 enum { VERY_SLOW = 100000000, SLOW = 500 /* a step: up to a second */ };
 

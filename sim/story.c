@@ -5,7 +5,7 @@
 
 #include "actors/roster.h"
 #include "messages/message.h"
-#include "model/symbolic.h"
+#include "device/symbolic/symbolic.h"
 
 enum {
     STORY_US_MAX = 2000000, /* requests come within this */

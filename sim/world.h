@@ -17,7 +17,7 @@
 #include <stdio.h>
 
 #include "actors/roster.h"
-#include "model/symbolic.h"
+#include "device/symbolic/symbolic.h"
 #include "runtime/sim.h"
 #include "topology/topology.h"
 

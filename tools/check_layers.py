@@ -1,7 +1,8 @@
 """check_layers.py [ROOT] - who may include whom. Prints each include that breaks it; exit 1 then.
 
-A room is a top folder, with two refinements: runtime/base is its own, and so is each folder of
-actors/. Actors know messages, never neighbours; what several of them share lies in actors/ itself.
+A room is a top folder, with refinements: runtime/base is its own, and so is each folder of
+actors/ and of device/. Actors know messages, never neighbours; what several of them share lies in
+actors/ itself.
 Only tests include the simulator, which is a program of its own.
 """
 import os
@@ -9,7 +10,8 @@ import re
 import sys
 
 BASE = {"runtime/base"}
-BELOW_ACTORS = BASE | {"runtime", "topology", "messages", "kernels", "cache", "model"}
+BACKENDS = {"device/cpu", "device/symbolic"}
+BELOW_ACTORS = BASE | {"runtime", "topology", "messages", "kernels", "cache", "device", "model"}
 MAY_INCLUDE = {
     "runtime/base": set(),
     "runtime": BASE,
@@ -17,7 +19,8 @@ MAY_INCLUDE = {
     "kernels": BASE,
     "messages": BASE | {"runtime"},
     "cache": BASE | {"kernels"},
-    "model": BASE | {"kernels", "cache"},
+    "device": BASE | {"kernels", "cache"},
+    "model": BASE | {"kernels", "cache", "device"},
     "actors": BELOW_ACTORS,
 }
 INCLUDES_ALL = {"sim", "cli", "tests", "bench"}
@@ -28,7 +31,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 def room(path):
     parts = path.split("/")
-    if parts[:2] == ["runtime", "base"] or (parts[0] == "actors" and len(parts) > 2):
+    if parts[:2] == ["runtime", "base"] or (parts[0] in ("actors", "device") and len(parts) > 2):
         return "/".join(parts[:2])
     return parts[0]
 
@@ -39,6 +42,8 @@ def allowed(source, target):
         return source in {"sim", "tests"}
     if source == target or source in INCLUDES_ALL:
         return True
+    if source in BACKENDS:
+        return target in BASE | {"kernels", "cache", "device", "model"}
     if source.startswith("actors/"):
         return target in BELOW_ACTORS | {"actors"}
     return target in MAY_INCLUDE.get(source, set())

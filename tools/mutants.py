@@ -21,6 +21,7 @@ TESTS = {"actors": ["actors", "sim"], "cache": ["cache", "actors"], "device": ["
          "runtime": ["base", "runtime", "messages", "actors", "sim"]}
 SEEDS = [("topology/examples/tp2.yaml", "1..1500"), ("topology/examples/8-devices.yaml", "1..500")]
 TEST_S, BUILD_S, GOAL = 300, 900, 0.95
+JOBS = str(os.cpu_count())
 SLOW = "^(test_replay|test_stories|test_drain)$"  # other seeds of the same deployments
 
 
@@ -49,12 +50,12 @@ def judge(path):
     if not call("ninja", "-C", BUILD):
         return "compiler"
     labels = "|".join(TESTS[path.split("/", maxsplit=1)[0]])
-    if not call("ctest", "--test-dir", BUILD, "-L", f"^({labels})$", "-LE", "^(long|release)$",
-                "-E", SLOW, "--stop-on-failure", "-j", str(os.cpu_count()), "--timeout", "60", seconds=TEST_S):
+    if not call("ctest", "--test-dir", BUILD, "-L", f"^({labels})$", "-LE", "^(long|release)$", "-E",
+                SLOW, "--stop-on-failure", "-j", JOBS, "--timeout", "60", seconds=TEST_S):
         return "tests"
     for topology, seeds in SEEDS:
         if not call(os.path.join(BUILD, "lockstep-sim"), "--topology", topology, "--seeds", seeds,
-                    "--jobs", str(os.cpu_count()), "--keep-going", seconds=TEST_S):
+                    "--jobs", JOBS, "--keep-going", seconds=TEST_S):
             return f"seeds of {os.path.basename(topology)}"
     return None
 

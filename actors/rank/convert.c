@@ -120,8 +120,8 @@ static void convert_done(const message_step_t *message, status_t status,
     if (status != STATUS_OK)
         return;
     ASSERT(result->token_count <= SLOTS_MAX && result->closed_count <= CLOSED_MAX);
-    done->result = result->verdict.sum;
-    done->weighted = result->verdict.weighted;
+    done->result = result->digest.sum;
+    done->weighted = result->digest.weighted;
     done->call = result->call;
     for (uint32_t i = 0; with_tokens && i < result->token_count; i++)
         convert_token(&result->tokens[i], &room->tokens[i]);
@@ -156,7 +156,7 @@ void convert_run(device_t *device, const message_step_t *message, uint64_t wante
 status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item)
 {
     device_copy_t copy = {
-        peer,         (device_unit_t)item->unit, item->source, item->source_generation,
+        peer,         (unit_kind_t)item->unit, item->source, item->source_generation,
         item->target, item->target_generation,   item->rows,   item->digest};
     status_t status;
 

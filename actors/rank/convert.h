@@ -1,6 +1,6 @@
 /* convert.h - between a rank's messages and its device: STEP in, STEP_DONE out, copies.
  *
- * The one place where messages/schema.h meets kernels/device.h; every driver of the device port
+ * The one place where messages/schema.h meets device/device.h; every driver of the device port
  * (threads of a process, the simulator) calls it. Views in what comes out borrow from what goes
  * in. No state, no allocation.
  *
@@ -10,7 +10,7 @@
 #ifndef ACTORS_RANK_CONVERT_H
 #define ACTORS_RANK_CONVERT_H
 
-#include "kernels/device.h"
+#include "device/device.h"
 #include "messages/message.h"
 
 /* Room for one step. */
@@ -31,7 +31,7 @@ MUST_USE status_t convert_step(const message_step_t *message, convert_step_t *ro
                                device_step_t *step);
 
 /* Runs one step and tells what came of it. `wanted`: the newest epoch there is; a step of an older
- * one is BROKEN, unseen. `with_tokens`: rank 0; the others vouch by the verdict alone. `parent`
+ * one is BROKEN, unseen. `with_tokens`: rank 0; the others vouch by the digest alone. `parent`
  * stays 0: the rank's actor holds the chain. */
 void convert_run(device_t *device, const message_step_t *message, uint64_t wanted,
                  bool with_tokens, convert_step_t *step_room, convert_done_t *done_room,

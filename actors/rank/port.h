@@ -13,7 +13,7 @@
 #ifndef ACTORS_RANK_PORT_H
 #define ACTORS_RANK_PORT_H
 
-#include "kernels/device.h"
+#include "device/device.h"
 #include "runtime/process.h"
 
 /* The `setup` of its open; what it points to must outlive the port. */

@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-#include "kernels/device.h"
+#include "device/device.h"
 #include "messages/message.h"
 #include "runtime/base/block.h"
 #include "runtime/base/chain.h"

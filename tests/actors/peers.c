@@ -234,7 +234,7 @@ static void send_step_done(peers_t *peers, const peers_answer_t *answer)
     const message_step_t *step = &peers->steps[answer->number % STEPS_IN_FLIGHT_MAX];
     uint32_t rank = answer->from - peers->scene->id - 1u;
     uint32_t token_count = 0, closed_count = 0, last = 0;
-    verdict_t verdict = verdict_begin(answer->number);
+    step_digest_t digest = step_digest_begin(answer->number);
 
     done.parent = step->parent;
     for (uint32_t i = 0; i < step->items.count; i++) {
@@ -243,7 +243,7 @@ static void send_step_done(peers_t *peers, const peers_answer_t *answer)
 
         if (item->kind != DEVICE_RUN)
             continue;
-        verdict_add(&verdict, i, VERDICT_STATE, item->slot, end);
+        step_digest_add(&digest, i, STEP_DIGEST_STATE, item->slot, end);
         last = i;
         if (item->sample)
             tokens[token_count++] = (record_step_token_t){
@@ -256,9 +256,9 @@ static void send_step_done(peers_t *peers, const peers_answer_t *answer)
     done.closed.data = closed;
     done.closed.count = closed_count;
     if (peers->differs && rank + 1 == peers->tp)
-        verdict_add(&verdict, last, VERDICT_TOKEN, 0, 0);
-    done.result = verdict.sum;
-    done.weighted = verdict.weighted + (peers->differs_in_second_sum && rank + 1 == peers->tp);
+        step_digest_add(&digest, last, STEP_DIGEST_TOKEN, 0, 0);
+    done.result = digest.sum;
+    done.weighted = digest.weighted + (peers->differs_in_second_sum && rank + 1 == peers->tp);
     send(peers, answer->from, MESSAGE_step_done, &done);
 }
 

@@ -12,7 +12,7 @@
 
 #include "actors/rank/port.h"
 #include "messages/message.h"
-#include "model/symbolic.h"
+#include "device/symbolic/symbolic.h"
 
 #ifdef __SANITIZE_THREAD__
 /* libzmq is not built with the sanitizer, so it does not see how its threads hand over. */

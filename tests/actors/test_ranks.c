@@ -20,7 +20,7 @@
 #include "actors/rank/port.h"
 #include "actors/rank/rank.h"
 #include "actors/roster.h"
-#include "model/device_cpu.h"
+#include "device/cpu/cpu.h"
 #include "runtime/process.h"
 #include "tests/actors/scene.h"
 

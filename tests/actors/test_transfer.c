@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "actors/transfer/transfer.h"
-#include "kernels/device.h"
+#include "device/device.h"
 #include "tests/actors/scene.h"
 
 enum { TP = 2, REQUEST = 9, TARGET_EPOCH = 5, SOURCE_EPOCH = 3, SLOT = 6 };

@@ -12,8 +12,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "kernels/collective.h"
-#include "model/device_cpu.h"
+#include "device/collective.h"
+#include "device/cpu/cpu.h"
 #include "tests/golden/harness.h"
 
 enum { PAGES = 12, BORDERS = 4, SLOTS = 4, RANKS = 2, EPOCH = 7, ITEMS = 8 };
@@ -107,7 +107,7 @@ static const device_result_t *step_ranks(ranks_t *g, const device_item_t *items,
         assert_int_equal(pthread_join(thread, NULL), 0);
     for (uint32_t r = 0; r < g->world; r++) {
         assert_int_equal(g->statuses[r], STATUS_OK);
-        assert_true(g->results[r].verdict.sum == g->results[0].verdict.sum);
+        assert_true(g->results[r].digest.sum == g->results[0].digest.sum);
     }
     return &g->results[0];
 }

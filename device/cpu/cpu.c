@@ -4,13 +4,13 @@
  * a slot that already waits in it, when it is full, or at the end of the step: so the order within
  * one slot is the step's, and everything else runs together.
  */
-#include "model/device_cpu.h"
+#include "device/cpu/cpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "cache/digest.h"
-#include "model/device_cpu_parts.h"
+#include "device/cpu/cpu_parts.h"
 #include "runtime/base/random.h"
 #include "runtime/base/shared.h"
 
@@ -203,7 +203,7 @@ static void device_cpu_interrupt(device_t *device, uint64_t epoch)
     pthread_mutex_unlock(&self->lock);
 }
 
-static void device_cpu_generation_set(device_t *device, device_unit_t unit, uint32_t index,
+static void device_cpu_generation_set(device_t *device, unit_kind_t unit, uint32_t index,
                                       uint64_t generation)
 {
     device_cpu_t *self = (device_cpu_t *)device;
@@ -317,7 +317,7 @@ static status_t draw_token(device_cpu_t *self, uint32_t index, const device_item
     memcpy(token->top_tokens, choice.top_tokens, sizeof(token->top_tokens));
     memcpy(token->top_logprobs, choice.top_logprobs, sizeof(token->top_logprobs));
     self->drawn_count++;
-    verdict_add(&self->verdict, index, VERDICT_TOKEN, item->slot, choice.token);
+    step_digest_add(&self->digest, index, STEP_DIGEST_TOKEN, item->slot, choice.token);
     slot->last = choice.token;
     slot->carries = true;
     return STATUS_OK;
@@ -328,7 +328,7 @@ static status_t close_unit(device_cpu_t *self, uint32_t index, unit_t unit, uint
     if (self->closed_count == CLOSED_MAX)
         return FAIL(STATUS_TOO_LARGE, "a step closes more than %d units", CLOSED_MAX);
     self->closed[self->closed_count++] = (device_closed_t){unit.kind, unit.number, digest};
-    verdict_add(&self->verdict, index, VERDICT_UNIT, (uint64_t)unit.kind << 32 | unit.number,
+    step_digest_add(&self->digest, index, STEP_DIGEST_UNIT, (uint64_t)unit.kind << 32 | unit.number,
                 digest);
     return STATUS_OK;
 }
@@ -379,7 +379,7 @@ static status_t run_batch(device_cpu_t *self, const device_step_t *step)
         uint32_t index = self->batch_items[i];
         const device_item_t *item = &step->items[index];
         self->slots[run->slot].pending = false;
-        verdict_add(&self->verdict, index, VERDICT_STATE, run->position,
+        step_digest_add(&self->digest, index, STEP_DIGEST_STATE, run->position,
                     forward_digest(self->forward, i));
         if (run->position + run->count < item->position + item->count)
             continue; /* the rest of a long run follows */
@@ -505,7 +505,7 @@ static status_t device_cpu_step(device_t *device, const device_step_t *step,
 {
     device_cpu_t *self = (device_cpu_t *)device;
 
-    self->verdict = verdict_begin(step->seq);
+    self->digest = step_digest_begin(step->seq);
     self->drawn_count = 0;
     self->closed_count = 0;
     self->batch_count = 0;
@@ -522,7 +522,7 @@ static status_t device_cpu_step(device_t *device, const device_step_t *step,
     for (uint32_t i = 0; i < step->item_count; i++)
         TRY(run_item(self, step, i));
     TRY(run_batch(self, step));
-    *result = (device_result_t){.verdict = self->verdict,
+    *result = (device_result_t){.digest = self->digest,
                                 .call = self->config.world > 1 ? self->collective.call : 0,
                                 .tokens = self->drawn,
                                 .token_count = self->drawn_count,

@@ -11,8 +11,8 @@
  * Each rank's place also shows where it is (epoch, seq, layer, site, calls posted, entered and
  * left): collective_look maps it read-only for those who look for the one that hangs.
  */
-#ifndef KERNELS_COLLECTIVE_H
-#define KERNELS_COLLECTIVE_H
+#ifndef DEVICE_COLLECTIVE_H
+#define DEVICE_COLLECTIVE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

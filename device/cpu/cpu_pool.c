@@ -4,7 +4,7 @@
 
 #include "cache/copy.h"
 #include "cache/digest.h"
-#include "model/device_cpu_parts.h"
+#include "device/cpu/cpu_parts.h"
 #include "runtime/base/probe.h"
 #include "runtime/base/random.h"
 #include "runtime/base/shared.h"
@@ -48,7 +48,7 @@ void device_cpu_pool_close(device_cpu_pool_t *pool)
     pool->bytes = NULL;
 }
 
-generation_word_t *device_cpu_generation(const device_cpu_pool_t *pool, device_unit_t unit,
+generation_word_t *device_cpu_generation(const device_cpu_pool_t *pool, unit_kind_t unit,
                                          uint32_t index)
 {
     const uint32_t *counts = pool->layout.counts;

@@ -1,11 +1,11 @@
-#include "kernels/team.h"
+#include "device/team.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "kernels/futex.h"
+#include "device/futex.h"
 
 enum { POLLS = 2000, PART_BITS = 24 }; /* polls: about as long as a futex call takes */
 

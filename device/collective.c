@@ -5,7 +5,7 @@
  * c: two buffers are enough and no one waits for leaving. The last to post opens the call and wakes
  * the others: one wake per call.
  */
-#include "kernels/collective.h"
+#include "device/collective.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "kernels/futex.h"
+#include "device/futex.h"
 #include "runtime/base/shared.h"
 
 enum { POLLS = 4000 };

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
-#include "model/device_cpu.h"
+#include "device/cpu/cpu.h"
 
 enum { PAGES = 20, BORDERS = 4, SLOTS = 2, EPOCH = 1, CONTEXT = 1024, ANSWER = 8, BORDER = 3 };
 

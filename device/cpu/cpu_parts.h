@@ -1,13 +1,13 @@
 /* device_cpu_parts.h - what the files of the CPU device share: device_cpu.c runs steps,
  * device_cpu_pool.c owns the pool, maps those of peers, and copies. */
-#ifndef MODEL_DEVICE_CPU_PARTS_H
-#define MODEL_DEVICE_CPU_PARTS_H
+#ifndef DEVICE_CPU_PARTS_H
+#define DEVICE_CPU_PARTS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "cache/generation.h"
-#include "model/device_cpu.h"
+#include "device/cpu/cpu.h"
 #include "model/forward.h"
 #include "model/sampler.h"
 
@@ -81,7 +81,7 @@ typedef struct {
     device_token_t *drawn;
     device_closed_t *closed;
     uint32_t drawn_count, closed_count;
-    verdict_t verdict;
+    step_digest_t digest;
 
     struct {
         uint32_t peer;
@@ -92,7 +92,7 @@ typedef struct {
 
 MUST_USE status_t device_cpu_pool_create(device_cpu_t *self);
 void device_cpu_pool_close(device_cpu_pool_t *pool);
-generation_word_t *device_cpu_generation(const device_cpu_pool_t *pool, device_unit_t unit,
+generation_word_t *device_cpu_generation(const device_cpu_pool_t *pool, unit_kind_t unit,
                                          uint32_t index);
 
 MUST_USE status_t device_cpu_map(device_t *device, uint32_t peer, const device_pool_t *wanted);

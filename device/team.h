@@ -5,8 +5,8 @@
  * not depend on each other: then bits do not depend on the number of threads. Waiting polls for a
  * bounded time, then sleeps. One caller at a time; nothing is allocated after open.
  */
-#ifndef KERNELS_TEAM_H
-#define KERNELS_TEAM_H
+#ifndef DEVICE_TEAM_H
+#define DEVICE_TEAM_H
 
 #include <stdint.h>
 

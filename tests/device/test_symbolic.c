@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "model/symbolic.h"
+#include "device/symbolic/symbolic.h"
 #include "runtime/base/random.h"
 
 enum { PAGES = 12, BORDERS = 4, SLOTS = 4, PROMPT = 600, ANSWER = 300 };
@@ -225,7 +225,7 @@ static void test_every_flipped_word_is_found_by_the_next_step(void **state)
     prefill(device, 1, some_pages, PROMPT, &result);
     for (uint32_t unit = 0; unit < 4; unit++) {
         for (uint32_t word = 0; word < SYMBOLIC_WORDS; word++) {
-            device_unit_t kind = unit == 3 ? UNIT_SLOT : UNIT_HISTORY;
+            unit_kind_t kind = unit == 3 ? UNIT_SLOT : UNIT_HISTORY;
             uint32_t index = unit == 3 ? 1 : some_pages[unit];
             device_item_t item = run_item(1, PROMPT, NULL, 1);
             item.sample = true;
@@ -268,14 +268,14 @@ static void test_a_mistake_changes_the_result_digest(void **state)
     device_result_t right;
     device_result_t wrong;
     prefill(a, 1, some_pages, PROMPT, &right);
-    uint64_t digest = right.verdict.sum;
+    uint64_t digest = right.digest.sum;
     prefill(b, 1, some_pages, PROMPT, &wrong);
-    assert_int_equal(digest, wrong.verdict.sum);
+    assert_int_equal(digest, wrong.digest.sum);
     symbolic_ops.close(b);
     b = device_new(world, "/b");
     symbolic_mistake(b, 1);
     prefill(b, 1, some_pages, PROMPT, &wrong);
-    assert_int_not_equal(digest, wrong.verdict.sum);
+    assert_int_not_equal(digest, wrong.digest.sum);
     symbolic_ops.close(a);
     symbolic_ops.close(b);
     symbolic_world_close(world);
@@ -297,7 +297,7 @@ static void test_steps_that_ask_for_what_is_not_there_are_refused(void **state)
     assert_int_equal(step(device, items, 1, &result), STATUS_CORRUPT); /* state is at 0 */
     const uint32_t counts[UNIT_COUNT] = {PAGES, BORDERS, SLOTS};
     for (uint32_t unit = 0; unit < UNIT_COUNT; unit++) /* as a STEP that names them sets them */
-        symbolic_ops.generation_set(device, (device_unit_t)unit, counts[unit], 7);
+        symbolic_ops.generation_set(device, (unit_kind_t)unit, counts[unit], 7);
     items[0] = open_item(1, 0, (const uint32_t[]){PAGES}, 1);
     assert_int_equal(step(device, items, 1, &result), STATUS_INVALID);
     device_step_t old = {.epoch = 0, .seq = 1};

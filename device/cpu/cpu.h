@@ -8,11 +8,11 @@
  * pieces. Neither changes a bit. Nor does the size of the group, so the numerics digest leaves it
  * out: groups of different sizes may exchange pages and replay each other's requests.
  */
-#ifndef MODEL_DEVICE_CPU_H
-#define MODEL_DEVICE_CPU_H
+#ifndef DEVICE_CPU_CPU_H
+#define DEVICE_CPU_CPU_H
 
 #include "cache/geometry.h"
-#include "kernels/device.h"
+#include "device/device.h"
 
 /* The `setup` of its open. Copied, but for the folder's text. */
 typedef struct {

@@ -2,8 +2,8 @@
  *
  * Who returns looks at the word again: waking is a hint, the word decides, and no time is involved.
  */
-#ifndef KERNELS_FUTEX_H
-#define KERNELS_FUTEX_H
+#ifndef DEVICE_FUTEX_H
+#define DEVICE_FUTEX_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* device.h - the device port: what a rank asks of the machine that computes.
  *
  * One table of operations. Three forms implement it: the symbolic device (bytes are a function of token prefixes,
- * the next token is a hash; for the simulator and for benchmarks of everything else), the CPU (model/device_cpu.h),
+ * the next token is a hash; for the simulator and for benchmarks of everything else), the CPU (device/cpu/cpu.h),
  * and CUDA later. A device owns one rank's pools, its block tables by slot, and the slots' running state.
  *
  * Threads: `step` and `reform` are called from the rank's compute thread, `copy` and `map` from its copy thread;
@@ -11,13 +11,14 @@
  * Determinism: the result of `step` depends on the items and on the bytes of the pools they name, and on nothing
  * else: no clock, no free memory, no thread timing (design 4).
  */
-#ifndef KERNELS_DEVICE_H
-#define KERNELS_DEVICE_H
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernels/verdict.h"
+#include "cache/unit.h"
+#include "device/step_digest.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 
@@ -80,8 +81,6 @@ typedef struct {
     uint32_t item_count;
 } device_step_t;
 
-typedef enum { UNIT_HISTORY, UNIT_BORDER, UNIT_SLOT, UNIT_COUNT } device_unit_t;
-
 /* A token drawn by item `item` of the step. */
 typedef struct {
     uint32_t item;
@@ -96,14 +95,14 @@ typedef struct {
 /* A unit that this step closed (a history page that is full, a border kept), or, with `tail`, the open page and
  * the slot as they are after the run. KV is replicated over the group, so every rank reports the same digest. */
 typedef struct {
-    device_unit_t unit;
+    unit_kind_t unit;
     uint32_t index; /* page, border or slot in the pool */
     uint64_t digest;
 } device_closed_t;
 
 /* Filled by `step`; arrays belong to the device and are valid until its next step. */
 typedef struct {
-    verdict_t verdict; /* of all that every rank of the group must have alike */
+    step_digest_t digest; /* of all that every rank of the group must have alike */
     uint32_t call;     /* the last collective call; 0: none in this epoch */
     const device_token_t *tokens;
     uint32_t token_count;
@@ -115,7 +114,7 @@ typedef struct {
  * after; STATUS_STALE if it is not `source_generation`, STATUS_CORRUPT if the bytes have not `digest`. */
 typedef struct {
     uint32_t peer; /* as given to map */
-    device_unit_t unit;
+    unit_kind_t unit;
     uint32_t source;
     uint64_t source_generation;
     uint32_t target;
@@ -162,7 +161,7 @@ typedef struct {
     void (*interrupt)(device_t *device, uint64_t epoch);
     /* The word of a unit in this pool that readers check: {epoch, count}, set when it is leased. Of a unit that is
      * not there nothing is set: the step that names it is refused. */
-    void (*generation_set)(device_t *device, device_unit_t unit, uint32_t index,
+    void (*generation_set)(device_t *device, unit_kind_t unit, uint32_t index,
                            uint64_t generation);
     /* Maps a peer's pool read-only and tests it with page 0; a later map of the same peer replaces the earlier one. */
     status_t (*map)(device_t *device, uint32_t peer, const device_pool_t *pool);

@@ -1,6 +1,6 @@
 /* symbolic.h - the symbolic device: bytes are a function of token prefixes, the next token a hash.
  *
- * It implements kernels/device.h without arithmetic, so that everything else can be run, counted
+ * It implements device/device.h without arithmetic, so that everything else can be run, counted
  * and broken on purpose: by the simulator, by benchmarks of gateway and scheduler, and by real
  * processes without a model. Each page, border and slot is a generation word and content words:
  *
@@ -14,12 +14,12 @@
  * that reads them: STATUS_CORRUPT with place, expected and found. A pool is named shared memory
  * or, within one process, plain memory of a world.
  */
-#ifndef MODEL_SYMBOLIC_H
-#define MODEL_SYMBOLIC_H
+#ifndef DEVICE_SYMBOLIC_H
+#define DEVICE_SYMBOLIC_H
 
 #include <stddef.h>
 
-#include "kernels/device.h"
+#include "device/device.h"
 #include "runtime/base/check.h"
 
 enum { SYMBOLIC_WORDS = 5 /* content words of a unit */ };
@@ -56,13 +56,13 @@ uint32_t symbolic_answer(const symbolic_setup_t *setup, const uint32_t *prompt,
                          uint32_t *tokens, uint32_t size);
 
 /* Faults, for simulator and tests. */
-void symbolic_flip(device_t *device, device_unit_t unit, uint32_t index, uint32_t word,
+void symbolic_flip(device_t *device, unit_kind_t unit, uint32_t index, uint32_t word,
                    uint32_t bit);
 /* The next `count` tokens that this device draws are wrong. */
 void symbolic_mistake(device_t *device, uint32_t count);
 
 /* What stands in a unit now. */
-void symbolic_read(const device_t *device, device_unit_t unit, uint32_t index, uint64_t *generation,
+void symbolic_read(const device_t *device, unit_kind_t unit, uint32_t index, uint64_t *generation,
                    uint64_t words[SYMBOLIC_WORDS]);
 
 #endif

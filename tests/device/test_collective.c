@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "kernels/collective.h"
-#include "kernels/team.h"
+#include "device/collective.h"
+#include "device/team.h"
 
 enum { WORLD = 8, ROWS = 5, COLUMNS = 24, CAPACITY = 256 };
 

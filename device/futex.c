@@ -1,4 +1,4 @@
-#include "kernels/futex.h"
+#include "device/futex.h"
 
 #include <limits.h>
 #include <linux/futex.h>

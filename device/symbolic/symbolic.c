@@ -1,5 +1,5 @@
 /* symbolic.c - see symbolic.h. */
-#include "model/symbolic.h"
+#include "device/symbolic/symbolic.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ typedef struct {
     uint32_t token_count;
     uint32_t closed_count;
     uint32_t item; /* of the step, that runs now */
-    verdict_t verdict;
+    step_digest_t digest;
 } symbolic_t;
 
 /* ---- prefix hashes and words -------------------------------------------------------------------
@@ -161,7 +161,7 @@ static size_t pool_bytes(const uint32_t counts[UNIT_COUNT])
     return sizeof(pool_t) + units * sizeof(unit_t);
 }
 
-static unit_t *unit_at(const pool_t *pool, device_unit_t unit, uint32_t index)
+static unit_t *unit_at(const pool_t *pool, unit_kind_t unit, uint32_t index)
 {
     ASSERT(index < pool->counts[unit]);
     size_t first = 0;
@@ -380,7 +380,7 @@ static void symbolic_interrupt(device_t *device, uint64_t epoch)
     __atomic_store_n(&self->broken, epoch, __ATOMIC_RELEASE);
 }
 
-static void symbolic_generation_set(device_t *device, device_unit_t unit, uint32_t index,
+static void symbolic_generation_set(device_t *device, unit_kind_t unit, uint32_t index,
                                     uint64_t generation)
 {
     symbolic_t *self = (symbolic_t *)device;
@@ -395,7 +395,7 @@ static void symbolic_generation_set(device_t *device, device_unit_t unit, uint32
 static const char *const unit_names[UNIT_COUNT] = {"page", "border", "slot"};
 
 /* Reads a unit and holds it to its own first two words. */
-static status_t read_checked(const symbolic_t *self, device_unit_t unit, uint32_t index,
+static status_t read_checked(const symbolic_t *self, unit_kind_t unit, uint32_t index,
                              uint64_t words[SYMBOLIC_WORDS])
 {
     uint64_t expected[SYMBOLIC_WORDS];
@@ -445,7 +445,7 @@ static status_t read_history(const symbolic_t *self, uint32_t index, uint32_t po
     return STATUS_OK;
 }
 
-static status_t close_unit(symbolic_t *self, device_unit_t unit, uint32_t index, uint64_t a,
+static status_t close_unit(symbolic_t *self, unit_kind_t unit, uint32_t index, uint64_t a,
                            uint64_t b, bool report)
 {
     uint64_t words[SYMBOLIC_WORDS];
@@ -457,7 +457,7 @@ static status_t close_unit(symbolic_t *self, device_unit_t unit, uint32_t index,
         return FAIL(STATUS_TOO_LARGE, "a step closes more than %d units", CLOSED_MAX);
     self->closed[self->closed_count++] =
         (device_closed_t){.unit = unit, .index = index, .digest = unit_digest(words)};
-    verdict_add(&self->verdict, self->item, VERDICT_UNIT, (uint64_t)unit << 32 | index,
+    step_digest_add(&self->digest, self->item, STEP_DIGEST_UNIT, (uint64_t)unit << 32 | index,
                 unit_digest(words));
     return STATUS_OK;
 }
@@ -520,7 +520,7 @@ static void draw_token(symbolic_t *self, const device_item_t *item, uint64_t has
         self->mistakes--;
         token->token = (token->token + 1) % self->setup.vocabulary;
     }
-    verdict_add(&self->verdict, self->item, VERDICT_TOKEN, item->slot, token->token);
+    step_digest_add(&self->digest, self->item, STEP_DIGEST_TOKEN, item->slot, token->token);
     slot->last_token = token->token;
     slot->drawn = true;
     if (slot->logprobs == 0)
@@ -591,7 +591,7 @@ static status_t run_tokens(symbolic_t *self, const device_item_t *item)
             start = hash;
     }
     TRY(close_unit(self, UNIT_SLOT, item->slot, end, hash, item->tail));
-    verdict_add(&self->verdict, self->item, VERDICT_STATE, end, hash);
+    step_digest_add(&self->digest, self->item, STEP_DIGEST_STATE, end, hash);
     slot->drawn = false;
     if (item->sample)
         draw_token(self, item, hash);
@@ -638,7 +638,7 @@ static status_t symbolic_step(device_t *device, const device_step_t *step, devic
     symbolic_t *self = (symbolic_t *)device;
     self->token_count = 0;
     self->closed_count = 0;
-    self->verdict = verdict_begin(step->seq);
+    self->digest = step_digest_begin(step->seq);
     if (step->epoch != self->epoch)
         return FAIL(STATUS_STALE, "step of epoch %llx, device is in %llx",
                     (unsigned long long)step->epoch, (unsigned long long)self->epoch);
@@ -649,7 +649,7 @@ static status_t symbolic_step(device_t *device, const device_step_t *step, devic
         self->item = i;
         TRY(run_item(self, &step->items[i]));
     }
-    *result = (device_result_t){.verdict = self->verdict,
+    *result = (device_result_t){.digest = self->digest,
                                 .tokens = self->tokens,
                                 .token_count = self->token_count,
                                 .closed = self->closed,
@@ -771,7 +771,7 @@ static status_t symbolic_copy(device_t *device, const device_copy_t *copy)
 /* ---- faults ------------------------------------------------------------------------------------
  */
 
-void symbolic_flip(device_t *device, device_unit_t unit, uint32_t index, uint32_t word,
+void symbolic_flip(device_t *device, unit_kind_t unit, uint32_t index, uint32_t word,
                    uint32_t bit)
 {
     symbolic_t *self = (symbolic_t *)device;
@@ -785,7 +785,7 @@ void symbolic_mistake(device_t *device, uint32_t count)
     ((symbolic_t *)device)->mistakes = count;
 }
 
-void symbolic_read(const device_t *device, device_unit_t unit, uint32_t index, uint64_t *generation,
+void symbolic_read(const device_t *device, unit_kind_t unit, uint32_t index, uint64_t *generation,
                    uint64_t words[SYMBOLIC_WORDS])
 {
     const unit_t *found = unit_at(((const symbolic_t *)device)->pool, unit, index);
