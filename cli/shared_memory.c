@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "kernels/collective.h"
+#include "device/collective.h"
 #include "model/forward.h"
 #include "runtime/figures.h"
 #include "runtime/ring.h"

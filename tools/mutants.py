@@ -21,12 +21,10 @@ TESTS = {"actors": ["actors", "sim"], "cache": ["cache", "actors"], "device": ["
          "runtime": ["base", "runtime", "messages", "actors", "sim"]}
 SEEDS = [("topology/examples/tp2.yaml", "1..1500"), ("topology/examples/8-devices.yaml", "1..500")]
 TEST_S, BUILD_S, GOAL = 300, 900, 0.95
-JOBS = str(os.cpu_count())
-SLOW = "^(test_replay|test_stories|test_drain)$"  # other seeds of the same deployments
+SLOW, JOBS = "^(test_replay|test_stories|test_drain)$", str(os.cpu_count())
 
 
-def call(*command, seconds=BUILD_S, cwd=TREE):
-    """Exit 0 in time?"""
+def call(*command, seconds=BUILD_S, cwd=TREE):  # exit 0 in time?
     try:
         return subprocess.run(command, cwd=cwd, timeout=seconds, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -50,8 +48,8 @@ def judge(path):
     if not call("ninja", "-C", BUILD):
         return "compiler"
     labels = "|".join(TESTS[path.split("/", maxsplit=1)[0]])
-    if not call("ctest", "--test-dir", BUILD, "-L", f"^({labels})$", "-LE", "^(long|release)$", "-E",
-                SLOW, "--stop-on-failure", "-j", JOBS, "--timeout", "60", seconds=TEST_S):
+    if not call("ctest", "--test-dir", BUILD, "-L", f"^({labels})$", "-LE", "^(long|release)$",
+                "-E", SLOW, "--stop-on-failure", "-j", JOBS, "--timeout", "60", seconds=TEST_S):
         return "tests"
     for topology, seeds in SEEDS:
         if not call(os.path.join(BUILD, "lockstep-sim"), "--topology", topology, "--seeds", seeds,

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 BUILD = os.environ.get("LOCKSTEP_BUILD", "build/release")
-ARCHIVES = [path for folder in ("runtime/base", "kernels", "cache", "model", "actors")
+ARCHIVES = [path for folder in ("runtime/base", "kernels", "cache", "device", "model", "actors")
             for path in glob.glob(f"{BUILD}/{folder}/*.a")]
 DEVICE = """
 typedef void verb_t(void);
