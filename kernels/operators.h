@@ -18,6 +18,7 @@
 #include "kernels/norm/rmsnorm.h"
 #include "kernels/rope/rope.h"
 #include "kernels/rows/rows.h"
+#include "kernels/sample/sample.h"
 
 /*    name              parameters */
 #define OPERATOR_TABLE(O)                                                                          \
@@ -38,7 +39,8 @@
     O(moe_route, moe_route_t)                                                                      \
     O(moe_sort, moe_sort_t)                                                                        \
     O(swiglu, swiglu_t)                                                                            \
-    O(moe_combine, moe_combine_t)
+    O(moe_combine, moe_combine_t)                                                                  \
+    O(sample, sample_t)
 
 typedef struct {
 #define OPERATOR_FIELD(name, parameters) void (*name)(const parameters *p);

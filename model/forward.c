@@ -245,6 +245,7 @@ static void place_scratch(forward_t *f, forward_pack_t *pack)
         s->dots = forward_take(pack, index_lines * ATTENTION_TILE, 4);
         s->scores = forward_take(pack, f->index_heads ? FORWARD_QUERIES * entries : 0, 4);
         s->ranks = forward_take(pack, f->index_heads ? entries : 0, 8);
+        s->sample = forward_take(pack, sample_workspace(c->vocabulary), 1);
     }
 }
 
@@ -658,6 +659,34 @@ status_t forward_step(forward_t *f, const forward_cache_t *cache, const forward_
         TRY(run_layer(f, &f->layers[i]));
     keep_streams(f, streams);
     return run_head(f, &f->layers[f->weights->layer_count - 1], false, logits);
+}
+
+typedef struct {
+    const forward_t *f;
+    sample_t p;
+} draw_work_t;
+
+static void draw_part(void *context, uint32_t part, uint32_t thread)
+{
+    const draw_work_t *w = context;
+    sample_t p = w->p;
+
+    p.rows = 1;
+    p.logits += (size_t)part * p.vocabulary;
+    p.how += part;
+    p.choices += part;
+    p.workspace = w->f->scratch[thread].sample;
+    w->f->o->sample(&p);
+}
+
+void forward_draw(forward_t *f, const float *logits, const sample_row_t *how, uint32_t rows,
+                  sample_choice_t *choices)
+{
+    draw_work_t work = {
+        f, {.vocabulary = f->config->vocabulary, .logits = logits, .how = how, .choices = choices}};
+
+    ASSERT(rows <= f->options.logits_max);
+    team_run(f->team, rows, draw_part, &work);
 }
 
 uint64_t forward_digest(const forward_t *f, uint32_t item)

@@ -22,6 +22,7 @@
 
 #include "cache/layout.h"
 #include "device/collective.h"
+#include "kernels/sample/sample.h"
 #include "model/config.h"
 #include "model/weights.h"
 
@@ -112,6 +113,10 @@ uint64_t forward_collective_capacity(const model_config_t *config,
 MUST_USE status_t forward_step(forward_t *forward, const forward_cache_t *cache,
                                const forward_item_t *items, uint32_t item_count, float *logits,
                                float *streams);
+/* Draws a token for each of the first `rows` rows of `logits`, as they lie behind forward_step; at
+ * most logits_max. Rows are independent. */
+void forward_draw(forward_t *forward, const float *logits, const sample_row_t *how, uint32_t rows,
+                  sample_choice_t *choices);
 /* Of the streams that an item of the last forward_step left behind: every rank carries all of them
  * itself, so ranks that differ in anything that they compute alike differ here in the same step. */
 uint64_t forward_digest(const forward_t *f, uint32_t item);

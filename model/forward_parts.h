@@ -81,6 +81,7 @@ typedef struct {
     float *max, *sum, *workspace;
     float *dots, *scores;
     indexer_rank_t *ranks;
+    void *sample;
 } forward_scratch_t;
 
 /* One step's rows; every array has rows_max rows. */

@@ -45,8 +45,9 @@ static void device_cpu_close(device_t *device)
     free(self->slots);
     free(self->pages);
     free(self->tokens);
-    free(self->sampler_memory);
     free(self->logits);
+    free(self->draws);
+    free(self->choices);
     free(self->batch);
     free(self->batch_items);
     free(self->batch_ordinals);
@@ -67,8 +68,8 @@ static status_t open_tables(device_cpu_t *self)
     self->slots = calloc(slots, sizeof(*self->slots));
     self->pages = calloc((size_t)slots * slot_pages, sizeof(uint32_t));
     self->tokens = calloc((size_t)slots * self->setup.positions_max, sizeof(uint32_t));
-    self->sampler_memory =
-        aligned_alloc(64, (sampler_bytes(self->model.vocabulary) + 63) / 64 * 64);
+    self->draws = calloc(slots, sizeof(*self->draws));
+    self->choices = calloc(slots, sizeof(*self->choices));
     self->logits = aligned_alloc(64, (logits + 63) / 64 * 64);
     self->batch = calloc(slots, sizeof(*self->batch));
     self->batch_items = calloc(slots, sizeof(uint32_t));
@@ -77,15 +78,15 @@ static status_t open_tables(device_cpu_t *self)
     self->batch_carried = calloc(slots, sizeof(uint32_t));
     self->drawn = calloc(STEP_ITEMS_MAX, sizeof(*self->drawn));
     self->closed = calloc(CLOSED_MAX, sizeof(*self->closed));
-    if (!self->peers || !self->slots || !self->pages || !self->tokens || !self->sampler_memory ||
-        !self->logits || !self->batch || !self->batch_items || !self->batch_ordinals ||
-        !self->batch_targets || !self->batch_carried || !self->drawn || !self->closed)
+    if (!self->peers || !self->slots || !self->pages || !self->tokens || !self->draws ||
+        !self->choices || !self->logits || !self->batch || !self->batch_items ||
+        !self->batch_ordinals || !self->batch_targets || !self->batch_carried || !self->drawn ||
+        !self->closed)
         return FAIL(STATUS_NO_MEMORY, "no memory for the tables of %u slots", slots);
     for (uint32_t i = 0; i < slots; i++) {
         self->slots[i].pages = self->pages + (size_t)i * slot_pages;
         self->slots[i].tokens = self->tokens + (size_t)i * self->setup.positions_max;
     }
-    sampler_init(&self->sampler, self->model.vocabulary, self->sampler_memory);
     return STATUS_OK;
 }
 
@@ -298,27 +299,41 @@ static status_t run_load(device_cpu_t *self, const device_item_t *item)
     return STATUS_OK;
 }
 
-static status_t draw_token(device_cpu_t *self, uint32_t index, const device_item_t *item,
-                           const float *logits)
+/* Tokens of all runs of the batch whose logits were wanted. */
+static void draw_batch(device_cpu_t *self, const device_step_t *step)
+{
+    uint32_t rows = 0;
+
+    for (uint32_t i = 0; i < self->batch_count; i++) {
+        const device_item_t *item = &step->items[self->batch_items[i]];
+        const device_cpu_slot_t *slot = &self->slots[item->slot];
+        const sampler_history_t history = {slot->tokens, slot->tokens + slot->prompt_count,
+                                           slot->prompt_count,
+                                           slot->token_count - slot->prompt_count};
+        if (self->batch[i].logit_count)
+            self->draws[rows++] =
+                sampler_row(&slot->sampling, &history, item->position + item->count);
+    }
+    forward_draw(self->forward, self->logits, self->draws, rows, self->choices);
+}
+
+static status_t take_token(device_cpu_t *self, uint32_t index, const device_item_t *item,
+                           const sample_choice_t *choice)
 {
     device_cpu_slot_t *slot = &self->slots[item->slot];
     device_token_t *token = &self->drawn[self->drawn_count];
-    const sampler_history_t history = {slot->tokens, slot->tokens + slot->prompt_count,
-                                       slot->prompt_count, slot->token_count - slot->prompt_count};
-    sampler_choice_t choice;
 
-    TRY(sampler_draw(&self->sampler, logits, &slot->sampling, &history,
-                     item->position + item->count, &choice));
+    TRY(sampler_outcome(choice));
     *token = (device_token_t){.item = index,
                               .slot = item->slot,
-                              .token = choice.token,
-                              .logprob = choice.logprob,
-                              .top_count = choice.top_count};
-    memcpy(token->top_tokens, choice.top_tokens, sizeof(token->top_tokens));
-    memcpy(token->top_logprobs, choice.top_logprobs, sizeof(token->top_logprobs));
+                              .token = choice->token,
+                              .logprob = choice->logprob,
+                              .top_count = choice->top_count};
+    memcpy(token->top_tokens, choice->top_tokens, sizeof(token->top_tokens));
+    memcpy(token->top_logprobs, choice->top_logprobs, sizeof(token->top_logprobs));
     self->drawn_count++;
-    step_digest_add(&self->digest, index, STEP_DIGEST_TOKEN, item->slot, choice.token);
-    slot->last = choice.token;
+    step_digest_add(&self->digest, index, STEP_DIGEST_TOKEN, item->slot, choice->token);
+    slot->last = choice->token;
     slot->carries = true;
     return STATUS_OK;
 }
@@ -374,6 +389,7 @@ static status_t run_batch(device_cpu_t *self, const device_step_t *step)
     if (atomic_load(&self->broken) > step->epoch)
         return FAIL(STATUS_BROKEN, "epoch %llx is broken", (unsigned long long)step->epoch);
     TRY(forward_step(self->forward, &cache, self->batch, self->batch_count, self->logits, NULL));
+    draw_batch(self, step);
     for (uint32_t i = 0; i < self->batch_count; i++) {
         const forward_item_t *run = &self->batch[i];
         uint32_t index = self->batch_items[i];
@@ -385,9 +401,7 @@ static status_t run_batch(device_cpu_t *self, const device_step_t *step)
             continue; /* the rest of a long run follows */
         TRY(close_units(self, index, item));
         if (item->sample)
-            TRY(draw_token(self, index, item,
-                           self->logits + (size_t)row * self->model.vocabulary));
-        row += run->logit_count;
+            TRY(take_token(self, index, item, &self->choices[row++]));
     }
     self->batch_count = 0;
     self->batch_rows = 0;

@@ -62,9 +62,9 @@ typedef struct {
     device_cpu_slot_t *slots;
     uint32_t *pages;  /* of all slots */
     uint32_t *tokens; /* of all slots */
-    sampler_t sampler;
-    void *sampler_memory;
     float *logits;
+    sample_row_t *draws; /* of the batch */
+    sample_choice_t *choices;
 
     pthread_mutex_t lock; /* collective and epoch, between reform and interrupt */
     collective_t collective;

@@ -13,6 +13,7 @@
 #include "kernels/norm/rmsnorm_cpu.h"
 #include "kernels/rope/rope_cpu.h"
 #include "kernels/rows/rows_cpu.h"
+#include "kernels/sample/sample_cpu.h"
 
 #define OPERATORS_CPU_ROW(name, parameters) .name = name##_cpu,
 #define OPERATORS_CPU                                                                              \

@@ -343,6 +343,55 @@ static void run_moe_combine(const operators_t *o, bench_t *b)
                                     outputs(b, (size_t)rows * channels)});
 }
 
+/* shape: rows, vocabulary, temperature in tenths, top_k, logprobs. Parameters go in turns by row; the
+ * last row has a fault if there are more than four. */
+static void run_sample(const operators_t *o, bench_t *b)
+{
+    enum { ROWS_MAX = 32, HISTORY = 40, WORDS = 4096 / 32 };
+    uint32_t rows = b->shape[0], n = b->shape[1], bias_tokens[3], history[HISTORY], mask[WORDS];
+    static const float bias[3] = {3.0f, -100.0f, 0.5f};
+    sample_row_t how[ROWS_MAX] = {0};
+    float *logits = floats(b, (size_t)rows * n, 6.0f);
+    void *workspace = aligned_alloc(64, sample_workspace(n));
+
+    for (uint32_t i = 0; i < HISTORY; i++)
+        history[i] = (uint32_t)random_below(&b->random, n);
+    for (uint32_t i = 0; i < 3; i++)
+        bias_tokens[i] = (uint32_t)random_below(&b->random, n);
+    for (uint32_t i = 0; i < WORDS; i++)
+        mask[i] = (uint32_t)random_next(&b->random) | 1;
+    for (uint32_t m = 0; m < rows; m++) {
+        how[m] = (sample_row_t){.seed = m * 77 + 1,
+                                .position = m,
+                                .temperature = (float)b->shape[2] / 10.0f,
+                                .top_p = m % 4 == 1   ? 0.7f
+                                         : m % 4 == 2 ? 0.05f
+                                                      : 1.0f,
+                                .min_p = m % 5 == 4 ? 0.1f : 0.0f,
+                                .presence_penalty = m % 3 == 1 ? 0.5f : 0.0f,
+                                .frequency_penalty = m % 6 == 1 ? -0.25f : 0.0f,
+                                .repetition_penalty = m % 7 == 6 ? 1.3f : 1.0f,
+                                .top_k = m % 2 ? b->shape[3] : 0,
+                                .logprobs = b->shape[4],
+                                .bias_count = m % 4 == 3 ? 3 : 0,
+                                .bias_tokens = bias_tokens,
+                                .bias_values = bias,
+                                .allowed = m % 8 >= 6 ? mask : NULL,
+                                .prompt_count = HISTORY / 2,
+                                .output_count = HISTORY / 2,
+                                .prompt = history,
+                                .output = history + HISTORY / 3};
+        for (uint32_t i = 0; i < n; i += 3) /* many equals */
+            logits[(size_t)m * n + i] = (float)random_below(&b->random, 5);
+    }
+    if (rows > 4)
+        logits[(size_t)rows * n - 1] = NAN;
+    o->sample(&(sample_t){
+        rows, n, logits, how, workspace,
+        (sample_choice_t *)(void *)outputs(b, rows * sizeof(sample_choice_t) / sizeof(float))});
+    free(workspace);
+}
+
 typedef struct {
     const char *name;
     void (*run)(const operators_t *o, bench_t *b);
@@ -413,6 +462,13 @@ static const row_t table[] = {
      {{1, 8, 2, 0}, {5, 12, 3, 0}, {3, 4, 4, 0}, {17, 33, 6, 1}, {2, 1, 1, 0}}},
     {"moe sort", run_moe_sort, {{1, 1, 1}, {1, 256, 6}, {40, 3, 6}, {7, 16, 2}, {3, 8, 8}}},
     {"swiglu", run_swiglu, {{1, 1}, {3, 31}, {2, 128}}},
+    {"sample",
+     run_sample,
+     {{1, 1, 10, 1, 1},
+      {32, 100, 0, 0, 21},
+      {32, 1000, 10, 20, 6},
+      {16, 333, 3, 400, 0},
+      {24, 31, 25, 5, 21}}},
     {"moe combine", run_moe_combine, {{1, 64, 2}, {3, 33, 6}, {2, 15, 1}}},
 };
 

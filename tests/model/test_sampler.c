@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "kernels/isa.h"
+#include "kernels/operators.h"
 #include "model/sampler.h"
 #include "runtime/base/random.h"
 
@@ -17,7 +17,7 @@ enum { VOCABULARY = 1000, DRAWS = 20000 };
 
 static const device_sampling_t plain = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
 static const sampler_history_t no_history;
-static sampler_t sampler;
+static void *workspace;
 static float logits[VOCABULARY];
 
 static int set_up(void **state)
@@ -28,25 +28,33 @@ static int set_up(void **state)
     random_init(&random, 7);
     for (uint32_t i = 0; i < VOCABULARY; i++)
         logits[i] = (float)(6 * random_unit(&random) - 3);
-    sampler_init(&sampler, VOCABULARY,
-                 aligned_alloc(64, (sampler_bytes(VOCABULARY) + 63) / 64 * 64));
+    workspace = aligned_alloc(64, sample_workspace(VOCABULARY));
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    free(sampler.keys);
+    free(workspace);
     return 0;
 }
 
-static sampler_choice_t choose(const float *row, const device_sampling_t *sampling,
-                               const sampler_history_t *history, uint64_t position)
+static sample_choice_t draw(const float *row, const sample_row_t *how)
 {
-    sampler_choice_t choice;
+    sample_choice_t choice;
+
+    operators()->sample(&(sample_t){1, VOCABULARY, row, how, workspace, &choice});
+    return choice;
+}
+
+static sample_choice_t choose(const float *row, const device_sampling_t *sampling,
+                              const sampler_history_t *history, uint64_t position)
+{
+    sample_row_t how = sampler_row(sampling, history, position);
+    sample_choice_t choice = draw(row, &how);
 
     assert_int_equal(sampler_check(sampling, VOCABULARY), STATUS_OK);
-    assert_int_equal(sampler_draw(&sampler, row, sampling, history, position, &choice), STATUS_OK);
+    assert_int_equal(sampler_outcome(&choice), STATUS_OK);
     return choice;
 }
 
@@ -191,9 +199,9 @@ static void test_a_draw_depends_on_seed_and_position_alone(void **state)
     sampling.seed = 5;
     other.seed = 6;
     for (uint32_t i = 0; i < 100; i++) {
-        sampler_choice_t first = choose(logits, &sampling, &no_history, i);
-        sampler_choice_t noise = choose(logits, &other, &no_history, i);
-        sampler_choice_t again = choose(logits, &sampling, &no_history, i);
+        sample_choice_t first = choose(logits, &sampling, &no_history, i);
+        sample_choice_t noise = choose(logits, &other, &no_history, i);
+        sample_choice_t again = choose(logits, &sampling, &no_history, i);
 
         assert_memory_equal(&first, &again, sizeof(first));
         same_seed += noise.token == first.token;
@@ -207,7 +215,7 @@ static void test_isa_levels_give_the_same_bits(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 300; i++) {
-        sampler_choice_t first, other;
+        sample_choice_t first, other;
         device_sampling_t sampling = plain;
 
         sampling.seed = i;
@@ -286,7 +294,7 @@ static void test_logprobs_are_of_the_raw_row(void **state)
     static const uint32_t tokens[] = {10};
     static const float values[] = {50};
     device_sampling_t sampling = plain;
-    sampler_choice_t choice;
+    sample_choice_t choice;
     double total = 0;
 
     (void)state;
@@ -316,10 +324,66 @@ static void test_logprobs_are_of_the_raw_row(void **state)
     assert_true(choose(logits, &sampling, &no_history, 3).logprob == 0.0f);
 }
 
+/* A mask is behind the bias and before penalties; logprobs do not see it. */
+static void test_tokens_that_are_not_allowed_are_not_drawn(void **state)
+{
+    static const uint32_t banned[] = {7}, output[] = {31, 32};
+    static const float values[] = {100};
+    const sampler_history_t history = {NULL, output, 0, 2};
+    uint32_t allowed[(VOCABULARY + 31) / 32] = {0}, drawn[3] = {0};
+    device_sampling_t sampling = plain;
+    sample_choice_t choice, open;
+    sample_row_t how;
+
+    (void)state;
+    allowed[0] = 1u << 31; /* 31, 32, 999 */
+    allowed[1] = 1;
+    allowed[999 / 32] |= 1u << 999 % 32;
+    sampling.logprobs = 3;
+    sampling.bias_tokens = banned;
+    sampling.bias_values = values;
+    sampling.bias_count = 1;
+    for (uint32_t i = 0; i < 3000; i++) {
+        sampling.top_k = i % 3 ? 0 : 50;
+        sampling.top_p = i % 2 ? 1.0f : 0.99f;
+        how = sampler_row(&sampling, &no_history, i);
+        open = draw(logits, &how);
+        how.allowed = allowed;
+        choice = draw(logits, &how);
+        assert_true(choice.token == 31 || choice.token == 32 || choice.token == 999);
+        drawn[choice.token == 31 ? 0 : choice.token == 32 ? 1 : 2]++;
+        assert_int_equal(open.token, 7);
+        assert_memory_equal(choice.top_tokens, open.top_tokens, sizeof(open.top_tokens));
+        assert_memory_equal(choice.top_logprobs, open.top_logprobs, sizeof(open.top_logprobs));
+    }
+    assert_true(drawn[0] > 0 && drawn[1] > 0 && drawn[2] > 0);
+    /* Penalties see what is left: 2 from the output's tokens, or 4 that repeat, turn the order. */
+    sampling = plain;
+    sampling.temperature = 0.0f;
+    sampling.presence_penalty = 2.0f;
+    sampling.frequency_penalty = 2.0f;
+    float row[VOCABULARY] = {0};
+    row[31] = 3.0f;
+    row[32] = 2.0f;
+    row[999] = -0.5f;
+    how = sampler_row(&sampling, &history, 0);
+    how.allowed = allowed;
+    assert_int_equal(draw(row, &how).token, 999);
+    how = sampler_row(&plain, &no_history, 0);
+    how.temperature = 0.0f;
+    how.allowed = allowed;
+    assert_int_equal(draw(row, &how).token, 31);
+    /* Nothing allowed that can be drawn. */
+    memset(allowed, 0, sizeof(allowed));
+    choice = draw(row, &how);
+    assert_int_equal(choice.outcome, SAMPLE_NONE);
+}
+
 static void test_rows_that_are_no_logits_are_refused(void **state)
 {
     device_sampling_t sampling = plain;
-    sampler_choice_t choice;
+    sample_choice_t choice;
+    sample_row_t how;
     float row[VOCABULARY];
 
     (void)state;
@@ -328,13 +392,17 @@ static void test_rows_that_are_no_logits_are_refused(void **state)
             memcpy(row, logits, sizeof(row));
             row[at] = kind < 2 ? NAN : INFINITY;
             sampling.temperature = kind % 2 ? 1.0f : 0.0f;
-            assert_int_equal(sampler_draw(&sampler, row, &sampling, &no_history, 0, &choice),
-                             STATUS_CORRUPT);
+            how = sampler_row(&sampling, &no_history, 0);
+            choice = draw(row, &how);
+            assert_int_equal(choice.outcome, SAMPLE_NO_NUMBER);
+            assert_int_equal(choice.token, at);
+            assert_int_equal(sampler_outcome(&choice), STATUS_CORRUPT);
         }
     for (uint32_t i = 0; i < VOCABULARY; i++)
         row[i] = -INFINITY;
-    assert_int_equal(sampler_draw(&sampler, row, &sampling, &no_history, 0, &choice),
-                     STATUS_CORRUPT);
+    choice = draw(row, &how);
+    assert_int_equal(choice.outcome, SAMPLE_NONE);
+    assert_int_equal(sampler_outcome(&choice), STATUS_CORRUPT);
     row[5] = -3;
     for (uint32_t i = 0; i < 20; i++)
         assert_int_equal(choose(row, &sampling, &no_history, i).token, 5);
@@ -391,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_penalties_have_the_meaning_of_the_api),
         cmocka_unit_test(test_bias_moves_and_bans_tokens),
         cmocka_unit_test(test_logprobs_are_of_the_raw_row),
+        cmocka_unit_test(test_tokens_that_are_not_allowed_are_not_drawn),
         cmocka_unit_test(test_rows_that_are_no_logits_are_refused),
         cmocka_unit_test(test_parameters_are_refused_by_name),
     };
