@@ -56,6 +56,23 @@ void answer_suppress(answer_t *a, size_t from, size_t to)
     a->start = to;
 }
 
+void answer_suppress_trimmed(answer_t *a, size_t from, size_t to)
+{
+    size_t first = from, last = to;
+    while (first < last && memchr(" \t\r\n", a->text.bytes[first], 4) != NULL)
+        first++;
+    while (last > first && memchr(" \t\r\n", a->text.bytes[last - 1], 4) != NULL)
+        last--;
+    answer_suppress(a, first, last);
+    a->start = to;
+}
+
+tag_t answer_tag(const answer_t *a, size_t at, unsigned wanted)
+{
+    return tag_read(a->text.bytes + at, a->text.used - at,
+                    wanted | (a->options.tools ? TAG_ASCII_BARS : 0));
+}
+
 bool answer_enter(answer_t *a, unsigned state, size_t start)
 {
     a->state = state;
@@ -71,15 +88,20 @@ bool answer_skip_space(answer_t *a)
     return a->scan < a->text.used;
 }
 
-bool answer_find_closer(const answer_t *a, size_t from, size_t *at)
+bool answer_find_closer(const answer_t *a, size_t from, size_t *at, size_t *length)
 {
-    const char *found = from >= a->text.used
-                            ? NULL
-                            : memmem(a->text.bytes + from, a->text.used - from,
-                                     TAG_PARAMETER_CLOSER, strlen(TAG_PARAMETER_CLOSER));
-    if (found != NULL)
+    while (from < a->text.used) {
+        const char *found = memchr(a->text.bytes + from, '<', a->text.used - from);
+        if (found == NULL)
+            return false;
         *at = (size_t)(found - a->text.bytes);
-    return found != NULL;
+        tag_t tag = answer_tag(a, *at, BIT(TAG_PARAMETER_END));
+        *length = tag.length;
+        if (tag.kind == TAG_PARAMETER_END)
+            return true;
+        from = *at + 1;
+    }
+    return false;
 }
 
 bool answer_is_json(answer_t *a, size_t from, size_t to)
@@ -139,8 +161,7 @@ static bool step_text(answer_t *a)
         return false;
     }
     answer_emit_text(a, a->start, newlines == 2 ? stop - 2 : stop);
-    tag_t tag = tag_read(bracket, a->text.used - stop,
-                         BIT(TAG_THINK) | BIT(TAG_THINK_END) | begins_block(a));
+    tag_t tag = answer_tag(a, stop, BIT(TAG_THINK) | BIT(TAG_THINK_END) | begins_block(a));
     switch (tag.kind) {
     case TAG_CUT:
         if (!a->ended)
@@ -182,11 +203,11 @@ static bool step_behind(answer_t *a)
     size_t at = a->scan;
     bool open = a->inside != ANSWER_INSIDE_NOTHING;
     bool in_wrapper = a->inside == ANSWER_INSIDE_WRAPPER;
-    tag_t tag = tag_read(a->text.bytes + at, a->text.used - at,
-                         begins_block(a) | (open ? BIT(TAG_WRAPPER_END) : 0));
+    tag_t tag = answer_tag(a, at, begins_block(a) | (open ? BIT(TAG_WRAPPER_END) : 0));
     switch (tag.kind) {
     case TAG_WRAPPER_END:
         a->inside = ANSWER_INSIDE_NOTHING;
+        a->nonstandard += tag.ascii_bars;
         return answer_enter(a, ANSWER_BEHIND, at + tag.length);
     case TAG_WRAPPER:
         return answer_hold_wrapper(a, at, &tag);
@@ -195,8 +216,8 @@ static bool step_behind(answer_t *a)
     case TAG_CUT:
         if (!a->ended)
             return false;
-        if (a->ended_by == ANSWER_ENDED_BY_LENGTH && (in_wrapper || tag.behind_mark)) {
-            answer_suppress(a, in_wrapper ? a->start : at, a->text.used);
+        if (in_wrapper || (a->ended_by == ANSWER_ENDED_BY_LENGTH && tag.behind_mark)) {
+            answer_suppress_trimmed(a, at, a->text.used);
             return false;
         }
         break;
@@ -219,6 +240,10 @@ static bool step(answer_t *a)
         return answer_step_string(a);
     case ANSWER_LIVE_LITERAL:
         return answer_step_literal(a);
+    case ANSWER_LIVE_STRAY:
+        return answer_step_stray(a);
+    case ANSWER_LIVE_DROPPED:
+        return answer_step_dropped(a);
     default:
         return answer_step_hold(a);
     }
@@ -300,10 +325,10 @@ status_t answer_finish(answer_t *a, answer_end_t ended_by, answer_reason_t *reas
         text_put_text(&a->text, UTF8_REPLACEMENT);
     a->ended = true;
     a->ended_by = ended_by;
-    *reason = ended_by == ANSWER_ENDED_BY_LENGTH ? ANSWER_LENGTH : ANSWER_STOP;
+    *reason = ANSWER_LENGTH;
     TRY(run(a));
     ASSERT(a->start == a->text.used);
-    if (ended_by == ANSWER_ENDED_BY_EOS && a->call_count > 0)
-        *reason = ANSWER_TOOL_CALLS;
+    if (ended_by == ANSWER_ENDED_BY_EOS && !a->arguments_open)
+        *reason = a->call_count > 0 ? ANSWER_TOOL_CALLS : ANSWER_STOP;
     return STATUS_OK;
 }

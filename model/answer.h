@@ -53,6 +53,8 @@ typedef struct {
     answer_end_t ended_by;
     bool reasoning; /* the open channel */
     uint32_t call_count;
+    bool arguments_open;  /* of the last call */
+    uint32_t nonstandard; /* tags of calls that were written with ASCII bars */
 
     char partial[4]; /* bytes of a character that is not whole yet */
     size_t partial_count;

@@ -38,11 +38,6 @@ bool answer_hold_invoke(answer_t *a, size_t block, unsigned inside)
                 inside, ANSWER_HOLD_START);
 }
 
-static tag_t tag_at(const answer_t *a, size_t at, unsigned wanted)
-{
-    return tag_read(a->text.bytes + at, a->text.used - at, wanted);
-}
-
 /* A later call of a client that wants only one is suppressed like the call it is: ends may be missing. */
 static bool forgives(const answer_t *a)
 {
@@ -77,8 +72,6 @@ static progress_t read_invoke_tag(answer_t *a, const tag_t *tag)
 {
     a->invoke = a->scan;
     a->scan += tag->length;
-    a->names.used = 0;
-    a->name_count = 0;
     a->json_body = false;
     return tag->closed ? invoke_ends(a, a->scan) : go(a, ANSWER_HOLD_INVOKE);
 }
@@ -88,7 +81,7 @@ static progress_t next_tag(answer_t *a, unsigned wanted, tag_t *tag)
 {
     if (!answer_skip_space(a))
         return WAIT;
-    *tag = tag_at(a, a->scan, wanted);
+    *tag = answer_tag(a, a->scan, wanted);
     return tag->kind == TAG_CUT ? WAIT : tag->kind == TAG_NONE ? FAILED : NEXT;
 }
 
@@ -105,6 +98,14 @@ static progress_t in_wrapper(answer_t *a)
         return read_invoke_tag(a, &tag);
     a->scan += tag.length;
     return REACHED;
+}
+
+/* In a later call, which is suppressed whole: what does not belong there goes with it. */
+static progress_t skip_stray(answer_t *a)
+{
+    const char *next = memchr(a->text.bytes + a->scan + 1, '<', a->text.used - a->scan - 1);
+    a->scan = next == NULL ? a->text.used : (size_t)(next - a->text.bytes);
+    return next == NULL ? WAIT : NEXT;
 }
 
 /* The end of an invoke is missing; the tag behind it is the wrapper's matter. */
@@ -128,6 +129,8 @@ static progress_t in_invoke(answer_t *a)
         wanted |= BIT(TAG_INVOKE) | BIT(TAG_WRAPPER_END);
     tag_t tag;
     progress_t progress = next_tag(a, wanted, &tag);
+    if (progress == FAILED && !first && forgives(a))
+        return skip_stray(a);
     if (progress != NEXT)
         return progress;
     if (tag.kind == TAG_INVOKE || tag.kind == TAG_WRAPPER_END)
@@ -140,8 +143,6 @@ static progress_t in_invoke(answer_t *a)
         a->live = at;
         return REACHED;
     }
-    if (!answer_add_name(a, &tag))
-        return FAILED;
     a->value = a->scan;
     return go(a, ANSWER_HOLD_VALUE);
 }
@@ -164,9 +165,9 @@ static progress_t in_json(answer_t *a)
 
 static progress_t in_value(answer_t *a)
 {
-    size_t overlap = strlen(TAG_PARAMETER_CLOSER) - 1, at;
-    if (answer_find_closer(a, a->scan, &at)) {
-        a->scan = at + overlap + 1;
+    size_t overlap = ANSWER_CLOSER_BYTES - 1, at, length;
+    if (answer_find_closer(a, a->scan, &at, &length)) {
+        a->scan = at + length;
         a->item_end = a->scan;
         return go(a, ANSWER_HOLD_AFTER);
     }
@@ -180,7 +181,7 @@ static progress_t read_on(answer_t *a)
     tag_t tag;
     switch (a->state) {
     case ANSWER_HOLD_START:
-        tag = tag_at(a, a->scan, BIT(TAG_INVOKE));
+        tag = answer_tag(a, a->scan, BIT(TAG_INVOKE));
         ASSERT(tag.kind == TAG_INVOKE);
         return read_invoke_tag(a, &tag);
     case ANSWER_HOLD_WRAPPER:
@@ -199,7 +200,10 @@ static bool ends_well(const answer_t *a)
 {
     if (!a->ended || a->ended_by != ANSWER_ENDED_BY_EOS || !forgives(a))
         return false;
-    return (a->state == ANSWER_HOLD_AFTER && a->scan == a->text.used) ||
+    size_t at = a->item_end;
+    while (at < a->text.used && memchr(" \t\r\n", a->text.bytes[at], 4) != NULL)
+        at++;
+    return (a->state == ANSWER_HOLD_AFTER && at == a->text.used) ||
            (a->state == ANSWER_HOLD_WRAPPER && a->any_invoke);
 }
 
@@ -226,16 +230,22 @@ bool answer_step_hold(answer_t *a)
     size_t read_to = progress == WAIT ? a->text.used : a->scan;
     if (read_to - a->block > ANSWER_HELD_BYTES_MAX)
         progress = FAILED;
-    if (progress == WAIT && ends_well(a))
+    if (progress == WAIT && ends_well(a)) { /* with the tag of its end that has begun, if one has */
+        a->item_end = a->scan < a->text.used ? a->text.used : a->item_end;
         progress = reached_item(a);
+    }
     if (progress == NEXT)
         return true;
     if (progress == REACHED)
         return reached(a);
     if (progress == WAIT && !a->ended)
         return false;
+    if (progress == WAIT && a->further) {
+        answer_suppress_trimmed(a, a->block, a->text.used);
+        return false;
+    }
     if (progress == WAIT && a->ended_by == ANSWER_ENDED_BY_LENGTH) {
-        answer_suppress(a, a->further ? a->start : a->block, a->text.used);
+        answer_suppress(a, a->block, a->text.used);
         return false;
     }
     answer_emit_text(a, a->start, a->block + 1);

@@ -10,8 +10,8 @@
  *    |                                                 v       call closed |  |
  *    +---------------------------------------------- BEHIND <--------------+  |
  *    ^   neither a block nor the end follows                                  |
+ *    |   ended inside: its arguments stay unclosed                            |
  *    +------------------------------------------------------------------------+
- *                          broken inside: its arguments stay unclosed
  */
 #ifndef MODEL_ANSWER_PARTS_H
 #define MODEL_ANSWER_PARTS_H
@@ -31,6 +31,8 @@ enum {
     ANSWER_LIVE_AFTER,   /* the same of a call that has begun */
     ANSWER_LIVE_STRING,
     ANSWER_LIVE_LITERAL,
+    ANSWER_LIVE_STRAY,   /* in text between parameters, up to the next tag that fits */
+    ANSWER_LIVE_DROPPED, /* in a parameter that does not count */
     ANSWER_STATES
 };
 
@@ -51,7 +53,14 @@ void answer_emit_text(answer_t *a, size_t from, size_t to);
 void answer_suppress(answer_t *a, size_t from, size_t to);
 /* Moves scan over white space from `start`; false at the end of the text. */
 bool answer_skip_space(answer_t *a);
-bool answer_find_closer(const answer_t *a, size_t from, size_t *at);
+/* The same without white space at its ends. */
+void answer_suppress_trimmed(answer_t *a, size_t from, size_t to);
+/* The tag at `at`, by what the options allow. */
+tag_t answer_tag(const answer_t *a, size_t at, unsigned wanted);
+/* The first end of a parameter: where it begins and its length. */
+bool answer_find_closer(const answer_t *a, size_t from, size_t *at, size_t *length);
+/* Bytes of the longest one. */
+#define ANSWER_CLOSER_BYTES (sizeof(TAG_PARAMETER_CLOSER) - 1)
 /* Strict JSON without keys that are there twice. */
 bool answer_is_json(answer_t *a, size_t from, size_t to);
 bool answer_enter(answer_t *a, unsigned state, size_t start);
@@ -70,5 +79,7 @@ bool answer_begin_call(answer_t *a);
 bool answer_step_after(answer_t *a);
 bool answer_step_string(answer_t *a);
 bool answer_step_literal(answer_t *a);
+bool answer_step_stray(answer_t *a);
+bool answer_step_dropped(answer_t *a);
 
 #endif

@@ -6,7 +6,7 @@
 #include "runtime/base/check.h"
 #include "runtime/base/limits.h"
 
-#define MARK "｜DSML｜"
+static const char *const marks[] = {"｜DSML｜", "|DSML|"};
 
 static const char *const wrapper_names[] = {"tool_calls", "toolcalls", "tool", "function_calls"};
 
@@ -92,7 +92,9 @@ static match_t expect_kind(reader_t *r, tag_kind_t kind, tag_t *tag)
     if (kind == TAG_THINK || kind == TAG_THINK_END)
         return expect(r, kind == TAG_THINK ? "<think>" : "</think>");
     bool end = kind == TAG_WRAPPER_END || kind == TAG_INVOKE_END || kind == TAG_PARAMETER_END;
-    match_t match = expect(r, end ? "</" MARK : "<" MARK);
+    match_t match = expect(r, end ? "</" : "<");
+    if (match == YES)
+        match = expect(r, marks[tag->ascii_bars]);
     tag->behind_mark = match == YES;
     if (match != YES)
         return match;
@@ -111,13 +113,14 @@ static match_t expect_kind(reader_t *r, tag_kind_t kind, tag_t *tag)
 
 tag_t tag_read(const char *text, size_t length, unsigned wanted)
 {
-    tag_t cut = {.kind = TAG_NONE, .only_think = true};
-    for (tag_kind_t kind = TAG_THINK; kind < TAG_KINDS; kind++) {
-        if (!(wanted & BIT(kind)))
+    unsigned spellings = wanted & TAG_ASCII_BARS ? 2 : 1;
+    tag_t cut = {.kind = TAG_NONE};
+    for (unsigned i = 0; i < spellings * TAG_KINDS; i++) {
+        tag_t tag = {.kind = (tag_kind_t)(i % TAG_KINDS), .ascii_bars = i >= TAG_KINDS};
+        if (tag.kind < TAG_THINK || !(wanted & BIT(tag.kind)))
             continue;
-        tag_t tag = {.kind = kind};
         reader_t reader = {.text = text, .length = length};
-        match_t match = expect_kind(&reader, kind, &tag);
+        match_t match = expect_kind(&reader, tag.kind, &tag);
         if (match == YES) {
             tag.length = reader.at;
             return tag;
@@ -125,7 +128,7 @@ tag_t tag_read(const char *text, size_t length, unsigned wanted)
         if (match == CUT) {
             cut.kind = TAG_CUT;
             cut.behind_mark = cut.behind_mark || tag.behind_mark;
-            cut.only_think = cut.only_think && kind <= TAG_THINK_END;
+            cut.may_be |= BIT(tag.kind);
         }
     }
     return cut;

@@ -1,6 +1,7 @@
 /* answer_tag.h - recognises one tag at the start of a text, or that the text may become one.
  *
- * Pure. D is the mark ｜DSML｜; tags are written exactly as here, any other spelling is no tag:
+ * Pure. D is the mark ｜DSML｜, or |DSML| where TAG_ASCII_BARS is wanted too; tags are written exactly as
+ * here, any other spelling is no tag:
  *   <think> </think>
  *   <D tool_calls> (also toolcalls, tool, function_calls)   </D tool_calls>
  *   <D invoke name="N"> <D invoke name="N"/>                </D invoke>
@@ -27,6 +28,9 @@ typedef enum {
     TAG_KINDS
 } tag_kind_t;
 
+/* Among what is wanted: |DSML| counts as the mark. */
+#define TAG_ASCII_BARS BIT(TAG_KINDS)
+
 typedef struct {
     tag_kind_t kind;
     size_t length;    /* of the whole tag */
@@ -34,13 +38,16 @@ typedef struct {
     size_t name_length;
     bool closed;      /* <D invoke name="N"/> */
     bool string;      /* string="true" */
-    bool only_think;  /* TAG_CUT: only a think tag can come of it */
+    bool ascii_bars;  /* its mark is |DSML| */
     bool behind_mark; /* TAG_CUT: the text goes at least to the end of D */
+    unsigned may_be;  /* TAG_CUT: BIT(kind) of each wanted kind that can come of it */
 } tag_t;
 
 /* `wanted` has BIT(kind) for each kind to look for. */
 tag_t tag_read(const char *text, size_t length, unsigned wanted);
 
+/* How a parameter is closed, as the mark is or with ASCII bars. */
 #define TAG_PARAMETER_CLOSER "</｜DSML｜parameter>"
+#define TAG_PARAMETER_CLOSER_ASCII "</|DSML|parameter>"
 
 #endif

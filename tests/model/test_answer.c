@@ -318,8 +318,8 @@ static const rule_t rules[] = {
     {WRAP F "{}" END UNWRAP, "", "", "", "f={}", ""},
     {WRAP F " { 'a' : [1, {}] } " END UNWRAP, "", "", "", "f={ 'a' : [1, {}] }", ""},
     {WRAP F P "v", "l", "", "", "f={'p': 'v", ""},
-    {WRAP F Q " 1", "l", "", "", "f=", " 1"},
-    {WRAP F Q " 1", "", "", " 1", "f=", ""},
+    {WRAP F Q " 1", "l", "", "", "f=", "1"},
+    {WRAP F Q " 1", "", "", "", "f=", "1"},
     {WRAP F "{'a': 1", "l", "", "", "", WRAP F "{'a': 1"},
     {WRAP F "{'a': 1", "", "", WRAP F "{'a': 1", "", ""},
     {WRAP F "{'a': 1}", "l", "", "", "f={'a': 1", ""},
@@ -327,7 +327,7 @@ static const rule_t rules[] = {
     {WRAP F "{'a': '</@invoke>'}" END UNWRAP, "", "", "", "f={'a': '</@invoke>'}", ""},
     {WRAP F "{'a': 1, 'a': 2}" END UNWRAP, "", "", WRAP F "{'a': 1, 'a': 2}" END UNWRAP, "", ""},
     {WRAP F "{'a': NaN}" END, "l", "", WRAP F "{'a': NaN}" END, "", ""},
-    {WRAP F "{'a': 1} x" END, "", "", " x" END, "f={'a': 1", ""},
+    {WRAP F "{'a': 1} x" END, "", "", "", "f={'a': 1}", "x"},
     /* what cannot begin one is text, and text is scanned behind its first bracket */
     {WRAP "</think>x", "t", WRAP, "x", "", ""},
     {WRAP WRAP F END UNWRAP, "", "", WRAP, "f={}", ""},
@@ -344,39 +344,64 @@ static const rule_t rules[] = {
     {"<@invoke name='f'/>x", "", "", "x", "f={}", ""},
     {F P "v" X, "", "", F P "v" X, "", ""},
     {F P "v" X, "l", "", "", "", F P "v" X},
-    {F P "v" X P "w" X END, "", "", F P "v" X P "w" X END, "", ""},
+    {F P "v" X P "w" X END, "", "", "", "f={'p': 'v'}", P "w" X},
+    {F P "v" X "stray" END, "", "", F P "v" X "stray" END, "", ""},
     {F Q "1" X END G "{'a': 2}" END " z", "", "", " z", "f={'q': 1};g={'a': 2}", ""},
     {F END UNWRAP "\n", "", "", "", "f={}", ""},
     {F P WRAP G END UNWRAP, "", "", F P, "g={}", ""},
     {"a\n\n" F END, "t", "a", "", "f={}", ""},
     /* strings, literals */
-    {WRAP F P "</@parameter></@parameter" X END UNWRAP, "", "", "</@parameter" X END UNWRAP,
-     "f={'p': ''", ""},
+    {WRAP F P "</@parameter></@parameter" X END UNWRAP, "", "", "", "f={'p': ''}",
+     "</@parameter" X},
     {WRAP F P "a</@parame" X END UNWRAP, "", "", "", "f={'p': 'a</@parame'}", ""},
     {WRAP F Q X END UNWRAP, "", "", "", "f={'q': ''}", ""},
     {WRAP F Q " x " X END UNWRAP, "", "", "", "f={'q': ' x '}", ""},
     {WRAP F Q " -0 " X END UNWRAP, "", "", "", "f={'q': -0}", ""},
     {WRAP F Q "01" X P "\t" X END UNWRAP, "", "", "", "f={'q': '01', 'p': '\\t'}", ""},
     {WRAP F "<@parameter name='a\\b'>1" X END UNWRAP, "", "", "", "f={'a\\\\b': 1}", ""},
-    /* broken inside */
-    {WRAP F P "v" X P "w" X END UNWRAP, "", "", P "w" X END UNWRAP, "f={'p': 'v'", ""},
-    {WRAP F P "v" X "{}" END, "", "", "{}" END, "f={'p': 'v'", ""},
-    {WRAP F "{'a': 1}" P "v" X END, "", "", P "v" X END, "f={'a': 1", ""},
-    {WRAP F P "v" X "</think>w", "", "", "w", "f={'p': 'v'", ""},
-    {WRAP F P "v" X "\n<think>w", "", "w", "\n", "f={'p': 'v'", ""},
-    {WRAP F P "v" X "\n<", "", "", "\n<", "f={'p': 'v'", ""},
-    {WRAP F P "v" X "\n\n" WRAP G END UNWRAP, "", "", "", "f={'p': 'v';g={}", ""},
+    /* what does not belong into a call */
+    {WRAP F P "v" X P "w" X END UNWRAP, "", "", "", "f={'p': 'v'}", P "w" X},
+    {WRAP F P "v" X P "w" X P "x" X END UNWRAP, "", "", "", "f={'p': 'v'}", P "w" X ";" P "x" X},
+    {WRAP F P "v" X P "w", "", "", "", "f={'p': 'v'", P "w"},
+    {WRAP F P "v" X P "w\n</@par", "l", "", "", "f={'p': 'v'", P "w\n</@par"},
+    {WRAP F P "v" X "{}" END, "", "", "", "f={'p': 'v'}", "{}"},
+    {WRAP F "{'a': 1}" P "v" X END, "", "", "", "f={'a': 1}", P "v" X},
+    {WRAP F P "v" X "</think>w", "", "", "", "f={'p': 'v'", "</think>w"},
+    {WRAP F P "v" X "\n<think>w", "", "", "", "f={'p': 'v'", "<think>w"},
+    {WRAP F P "v" X " a < b " Q "1" X END, "", "", "", "f={'p': 'v', 'q': 1}", "a < b"},
+    {WRAP F P "v" X "<@parameter name=''>" Q "1" X END, "", "", "", "f={'p': 'v', 'q': 1}",
+     "<@parameter name=''>"},
+    {WRAP F P "v" X "\n\n" WRAP G END UNWRAP, "", "", "", "f={'p': 'v'};g={}", "<@tool_calls>"},
+    {WRAP F P "v" X "stray" UNWRAP "x", "", "", "x", "f={'p': 'v'}", "stray"},
+    {WRAP F P "v" X "stray </@inv", "", "", "", "f={'p': 'v'", "stray </@inv"},
+    /* ended inside by itself: a begun end is forgiven, a begun parameter is not */
+    {WRAP F P "v" X "\n<", "", "", "", "f={'p': 'v'}", "<"},
+    {WRAP F P "v" X "\n</@", "", "", "", "f={'p': 'v'}", "</@"},
+    {WRAP F P "v" X "\n<@", "", "", "", "f={'p': 'v'}", "<@"},
+    {WRAP F P "v" X "\n<@invoke na", "", "", "", "f={'p': 'v'}", "<@invoke na"},
+    {WRAP F P "v" X "\n<@p", "", "", "", "f={'p': 'v'", "<@p"},
+    {WRAP F P "v" X "\n<", "l", "", "", "f={'p': 'v'", "<"},
+    {WRAP F P "v<", "", "", "", "f={'p': 'v", "<"},
+    {WRAP F P "v</@parameter ", "", "", "", "f={'p': 'v</@parameter ", ""},
+    /* ASCII bars, where tools were rendered */
+    {"<|DSML|tool_calls><@invoke name='f'>" P "v</|DSML|parameter>" END UNWRAP, "", "", "",
+     "f={'p': 'v'}", ""},
+    {"<|DSML|tool_calls>", "n", "", "<|DSML|tool_calls>", "", ""},
+    {"a\n\n<|DSML|", "l", "", "a", "", "<|DSML|"},
+    {"a\n\n<|DSML", "l", "", "a\n\n<|DSML", "", ""},
+    {WRAP F P "v" X "<|DSML|/invoke>" END, "", "", "", "f={'p': 'v'}", "<|DSML|/invoke>"},
     /* missing ends */
     {WRAP F P "v" X G END UNWRAP, "", "", "", "f={'p': 'v'};g={}", ""},
     {WRAP F P "v" X "\n", "", "", "", "f={'p': 'v'}", ""},
     {WRAP F P "v" X "\n", "l", "", "", "f={'p': 'v'", ""},
-    {WRAP F P "v" X "\n</@tool", "l", "", "", "f={'p': 'v'", "\n</@tool"},
+    {WRAP F P "v" X "\n</@tool", "l", "", "", "f={'p': 'v'", "</@tool"},
     {WRAP F END "\n" WRAP G END UNWRAP, "", "", "", "f={};g={}", ""},
     {WRAP F END "\n</@toolcalls>x", "", "", "x", "f={}", ""},
     {WRAP F END UNWRAP UNWRAP, "", "", UNWRAP, "f={}", ""},
     {WRAP F END " \n", "", "", "", "f={}", ""},
     {WRAP F END " \n", "l", "", "", "f={}", ""},
-    {WRAP F END "\n<", "l", "", "", "f={}", "\n<"},
+    {WRAP F END "\n<", "l", "", "", "f={}", "<"},
+    {WRAP F END "\n<", "", "", "", "f={}", "<"},
     {WRAP F END "\n</thi", "l", "", "\n</thi", "f={}", ""},
     {WRAP F END UNWRAP "\n<", "l", "", "\n<", "f={}", ""},
     {WRAP F END UNWRAP "\n<@", "l", "", "", "f={}", "<@"},
@@ -404,16 +429,19 @@ static const rule_t rules[] = {
     {WRAP F END "\n" G P "w" X "\n", "1", "", "", "f={}", G P "w" X},
     {WRAP F END "\n" G P "w" X UNWRAP "z", "1", "", "z", "f={}", G P "w" X},
     {WRAP F END G P "w" X F "{}" END UNWRAP "z", "1", "", "z", "f={}", G P "w" X ";" F "{}" END},
-    {WRAP F END "\n" G P "w" X, "1l", "", "", "f={}", "\n" G P "w" X},
-    {WRAP F END "\n" G P "w", "1", "", "\n" G P "w", "f={}", ""},
-    {WRAP F END "\n" G P "w" X "stray", "1", "", "\n" G P "w" X "stray", "f={}", ""},
+    {WRAP F END "\n" G P "w" X, "1l", "", "", "f={}", G P "w" X},
+    {WRAP F END "\n" G P "w", "1", "", "", "f={}", G P "w"},
+    {WRAP F END "\n" G P "w" X "stray", "1", "", "", "f={}", G P "w" X "stray"},
+    {WRAP F END "\n" G P "w" X "stray" P "x" X END UNWRAP "z", "1", "", "z", "f={}",
+     G P "w" X "stray" P "x" X END},
     {WRAP F END UNWRAP WRAP G P "w" X, "1", "", "", "f={}", WRAP G P "w" X},
     {WRAP F END UNWRAP WRAP G P "w" X G END UNWRAP, "1", "", "", "f={}",
      WRAP G P "w" X G END UNWRAP},
     {WRAP F END UNWRAP WRAP G END "\nstray", "1", "", "\nstray", "f={}", WRAP G END},
-    {WRAP F END UNWRAP WRAP G END "\n</@to", "1", "", "\n</@to", "f={}", WRAP G END},
+    {WRAP F END UNWRAP WRAP G END "\n</@to", "1", "", "", "f={}", WRAP G END "\n</@to"},
     {WRAP F END UNWRAP WRAP G END UNWRAP, "1", "", "", "f={}", WRAP G END UNWRAP},
-    {WRAP F END "\n" G "\n<@para", "l", "", "", "f={}", "\n" G "\n<@para"},
+    {WRAP F END "\n" G "\n<@para", "l", "", "", "f={}", G "\n<@para"},
+    {WRAP F END "\n" G "\n<@para", "", "", "", "f={}", G "\n<@para"},
     {F END "\n<", "l", "", "\n<", "f={}", ""},
     {F END "\n<@in", "l", "", "", "f={}", "<@in"},
 };
@@ -448,9 +476,11 @@ static void rule_result(const rule_t *rule, result_t *want)
     free(content);
     put_entries(&want->calls, rule->calls, true);
     put_entries(&want->suppressed, rule->suppressed, false);
-    want->reason = strchr(rule->options, 'l') != NULL ? ANSWER_LENGTH
-                   : rule->calls[0] != '\0'           ? ANSWER_TOOL_CALLS
-                                                      : ANSWER_STOP;
+    size_t calls = strlen(rule->calls);
+    bool open = calls > 0 && rule->calls[calls - 1] != '}';
+    want->reason = open || strchr(rule->options, 'l') != NULL ? ANSWER_LENGTH
+                   : calls > 0                                ? ANSWER_TOOL_CALLS
+                                                              : ANSWER_STOP;
 }
 
 static void test_rules(void **state)
@@ -643,7 +673,6 @@ static void test_what_waits_too_long_is_text(void **state)
         const char *head, *tail;
         size_t calls; /* beyond the limit */
     } cases[] = {
-        {WRAP F Q, X END UNWRAP, 1},         /* a literal: broken inside */
         {F P, X END, 0},                     /* an invoke without a wrapper */
         {WRAP F "{'a': ", "}" END UNWRAP, 0} /* an object as body */
     };
@@ -659,6 +688,37 @@ static void test_what_waits_too_long_is_text(void **state)
             assert_true(same_result(&whole, &pieces));
             assert_int_equal(whole.call_count, over ? cases[i].calls : 1);
             assert_int_equal(whole.content.used > 0, over);
+            result_fini(&whole);
+            result_fini(&pieces);
+            free(text);
+        }
+    }
+}
+
+/* Nothing of a begun call becomes content; entries that are too long are cut. */
+static void test_what_waits_too_long_in_a_call_is_suppressed(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {
+        WRAP F Q,              /* a literal */
+        WRAP F P "v" X P,      /* a second parameter of one name */
+        WRAP F P "v" X "stray" /* text between parameters */
+    };
+    static const char *const tails[] = {X END UNWRAP, X END UNWRAP, END UNWRAP};
+    answer_options_t options = {false, true, true};
+    for (size_t i = 0; i < COUNT_OF(heads); i++) {
+        for (size_t times = 1; times < 4; times++) {
+            size_t length;
+            char *text =
+                filled(heads[i], ANSWER_HELD_BYTES_MAX * times + 400, tails[i], &length);
+            result_t whole, pieces;
+            parse(&options, text, length, ANSWER_ENDED_BY_EOS, &(cutting_t){0}, &whole);
+            parse(&options, text, length, ANSWER_ENDED_BY_EOS, &(cutting_t){.step = 997}, &pieces);
+            assert_true(same_result(&whole, &pieces));
+            assert_int_equal(whole.call_count, 1);
+            assert_int_equal(whole.content.used, 0);
+            assert_true(whole.suppressed.used > ANSWER_HELD_BYTES_MAX * times + 400);
+            assert_int_equal(whole.reason, ANSWER_TOOL_CALLS);
             result_fini(&whole);
             result_fini(&pieces);
             free(text);
@@ -711,7 +771,9 @@ static void test_names_and_parameters_are_bounded(void **state)
         text_put(&many, "", 1);
         text = spelled(many.bytes);
         parse(&options, text, strlen(text), ANSWER_ENDED_BY_EOS, &(cutting_t){0}, &result);
-        assert_int_equal(result.calls.bytes[result.calls.used - 1] == '}', 1 - over);
+        assert_int_equal(result.suppressed.used > 0, over);
+        assert_int_equal(result.content.used, 0);
+        assert_int_equal(result.reason, ANSWER_TOOL_CALLS);
         result_fini(&result);
         free(text);
         text_buffer_fini(&many);
@@ -764,6 +826,7 @@ int main(void)
         cmocka_unit_test(test_random_markup_is_the_same_at_every_chunking),
         cmocka_unit_test(test_a_long_string_value_streams),
         cmocka_unit_test(test_what_waits_too_long_is_text),
+        cmocka_unit_test(test_what_waits_too_long_in_a_call_is_suppressed),
         cmocka_unit_test(test_the_limit_does_not_depend_on_chunking),
         cmocka_unit_test(test_names_and_parameters_are_bounded),
         cmocka_unit_test(test_object_scan_agrees_with_the_parser),
