@@ -1,41 +1,23 @@
 /* check.c - `lockstep check FILE... | --schema`: what is wrong with topology files, all of it. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/plan.h"
 #include "cli/shared_memory.h"
-#include "model/weights.h"
 
-/* True if the folder has weights to look at. */
-static bool has_weights(const char *folder)
+static bool check_checkpoint(const deployment_t *d, const char *path)
 {
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-    char path[2 * PATH_BYTES_MAX];
-    for (size_t i = 0; i < COUNT_OF(names); i++) {
-        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
-        if (access(path, F_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Names, shapes and forms of all tensors; the values are looked at when they are loaded. */
-static bool check_weights(const deployment_t *d, const char *path)
-{
-    weights_t weights;
-    if (!has_weights(d->topology.model_path)) {
-        printf("%s: %s has no weights, looked at config.json alone\n", path,
+    if (!deployment_has_weights(d)) {
+        printf("%s: %s has no weights: it can be planned, not started\n", path,
                d->topology.model_path);
         return true;
     }
     trail_reset();
-    if (weights_open(&weights, d->topology.model_path, &d->config) != STATUS_OK) {
+    if (deployment_check_model(d) != STATUS_OK) {
         fprintf(stderr, "%s: model: %s\n", path, trail_text());
         return false;
     }
-    weights_close(&weights);
     return true;
 }
 
@@ -67,7 +49,7 @@ static bool check_file(const char *path, deployment_t *d)
             fprintf(stderr, "%s: %s\n", path, trail_text());
         return false;
     }
-    if (!check_weights(d, path))
+    if (!check_checkpoint(d, path))
         return false;
     printf("%s: good. %u actors on %u host%s; ", path, d->topology.actor_count,
            d->topology.host_count, d->topology.host_count == 1 ? "" : "s");

@@ -8,9 +8,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cache/budget.h"
+#include "model/checkpoint.h"
 #include "model/forward.h"
+#include "model/weights.h"
 
 enum { RESERVE_PERMILLE_CUDA = 50 };
 
@@ -219,6 +222,26 @@ status_t deployment_load(const char *path, deployment_t *d, topology_errors_t *e
     if (errors->count > 0)
         return FAIL(STATUS_BAD_CONFIG, "%s: %s", path, errors->items[0].text);
     return STATUS_OK;
+}
+
+bool deployment_has_weights(const deployment_t *d)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    char path[2 * PATH_BYTES_MAX];
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", d->topology.model_path, names[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+status_t deployment_check_model(const deployment_t *d)
+{
+    weights_t weights;
+    TRY(weights_open(&weights, d->topology.model_path, &d->config));
+    weights_close(&weights);
+    return checkpoint_check(d->topology.model_path, &d->config);
 }
 
 const deployment_group_t *deployment_group(const deployment_t *d, topology_kind_t kind,

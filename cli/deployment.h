@@ -36,6 +36,11 @@ typedef struct {
  * weights. topology.version is that of the file: resolving "auto" does not change it. */
 MUST_USE status_t deployment_load(const char *path, deployment_t *deployment,
                                   topology_errors_t *errors);
+/* False for a folder with no more than its config.json: it can be planned, not started. */
+bool deployment_has_weights(const deployment_t *deployment);
+/* What loading the model would refuse, found before: names, shapes and forms of all tensors, and all
+ * files beside them. The values are looked at when they are loaded. */
+MUST_USE status_t deployment_check_model(const deployment_t *deployment);
 /* `kind` is PREFILL or DECODE. */
 const deployment_group_t *deployment_group(const deployment_t *deployment, topology_kind_t kind,
                                            uint16_t instance);

@@ -23,7 +23,7 @@
 #include "runtime/base/shared.h"
 #include "runtime/threads.h"
 
-enum { SYMBOLIC_ANSWER_TOKENS = 64, LOOK_S = 1 };
+enum { SYMBOLIC_ANSWER_TOKENS = 64, SYMBOLIC_STEP_MS_MAX = 60000, LOOK_S = 1 };
 
 /* Everything that one process points to while it runs. */
 typedef struct {
@@ -51,19 +51,44 @@ typedef struct {
     ev_timer look;
 } launch_t;
 
-/* LOCKSTEP_DEVICE=symbolic: a deployment without arithmetic, for benchmarks of everything else and for
- * looking at the protocol; symbolic:20 has steps that take 20 ms. */
+/* For benchmarks of everything but arithmetic, and for looking at the protocol. */
 static bool is_symbolic(uint32_t *step_ms)
 {
     const char *device = getenv("LOCKSTEP_DEVICE");
+    unsigned long milliseconds = 0;
+    char *end;
 
-    *step_ms = 0;
     if (!device || strncmp(device, "symbolic", strlen("symbolic")) != 0)
         return false;
     device += strlen("symbolic");
-    if (*device == ':')
-        *step_ms = (uint32_t)strtoul(device + 1, NULL, 10);
-    return *device == ':' || *device == '\0';
+    if (*device == ':' && device[1] >= '0' && device[1] <= '9') {
+        milliseconds = strtoul(device + 1, &end, 10);
+        device = end;
+    }
+    *step_ms = (uint32_t)milliseconds;
+    return *device == '\0' && milliseconds <= SYMBOLIC_STEP_MS_MAX;
+}
+
+bool launch_is_symbolic(void)
+{
+    uint32_t step_ms;
+
+    return is_symbolic(&step_ms);
+}
+
+status_t launch_check_device(const topology_t *topology)
+{
+    const char *device = getenv("LOCKSTEP_DEVICE");
+
+    if (launch_is_symbolic())
+        return STATUS_OK;
+    if (device && *device && strcmp(device, "cpu") != 0)
+        return FAIL(STATUS_INVALID,
+                    "LOCKSTEP_DEVICE is '%s', expected cpu, symbolic or symbolic:MILLISECONDS",
+                    device);
+    if (topology->device == TOPOLOGY_CUDA && !(device && *device))
+        return FAIL(STATUS_UNSUPPORTED, "device: cuda, which this build of lockstep does not have");
+    return STATUS_OK;
 }
 
 /* ---- what each kind needs -------------------------------------------------------------------- */
@@ -73,15 +98,14 @@ static const topology_actor_t *leader_of(const launch_t *self)
     return &self->deployment->topology.actors[self->actor->leader];
 }
 
-static void set_up_leader(launch_t *self)
+static status_t set_up_leader(launch_t *self)
 {
     const topology_t *topology = &self->deployment->topology;
     const topology_group_t *group =
         topology_group(topology, (topology_kind_t)self->actor->kind, self->actor->instance);
     model_generation_t generation;
 
-    if (model_generation_load(topology->model_path, &generation) != STATUS_OK)
-        generation.eos_count = 0;
+    TRY(model_generation_load(topology->model_path, &generation));
     self->leader.pages = group->pages;
     self->leader.borders = group->borders;
     if (generation.eos_count) {
@@ -92,6 +116,7 @@ static void set_up_leader(launch_t *self)
         memcpy(self->leader.end_tokens, self->deployment->config.eos_tokens,
                sizeof(self->deployment->config.eos_tokens));
     }
+    return STATUS_OK;
 }
 
 /* The cores of the host, shared by the ranks on it. */
@@ -227,7 +252,7 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
         break;
     case TOPOLOGY_PREFILL:
     case TOPOLOGY_DECODE:
-        set_up_leader(self);
+        TRY(set_up_leader(self));
         config->birth.setup = &self->leader;
         config->birth.setup_bytes = sizeof(self->leader);
         return STATUS_OK;

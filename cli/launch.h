@@ -6,6 +6,12 @@
 #include "cli/rundir.h"
 #include "runtime/message.h"
 
+/* What LOCKSTEP_DEVICE says: nothing or "cpu" (the topology's device), "symbolic" or "symbolic:MS" (no
+ * arithmetic: hashes instead of a model; a step takes MS milliseconds, 0 without). INVALID for anything
+ * else; UNSUPPORTED if the device is none that this build has. */
+MUST_USE status_t launch_check_device(const topology_t *topology);
+bool launch_is_symbolic(void);
+
 /* Runs the actor to its end; `before`: how the life before this one ended (exit_cause_t). The log goes
  * to standard error. Returns an exit code. */
 int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_id_t actor,

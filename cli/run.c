@@ -78,12 +78,17 @@ static status_t encode(run_t *self)
     self->delta = malloc(tokenizer_delta_bytes_max(self->tokenizer));
     if (!self->ids || !self->delta)
         return FAIL(STATUS_NO_MEMORY, "no memory for a prompt");
-    if (!self->raw && chat_blocks_open(self->options.folder, &blocks) == STATUS_OK) {
-        status_t status = encode_chat(self, &blocks, ids_max);
-        chat_blocks_close(&blocks);
-        return status;
+    if (!self->raw) {
+        status_t status = chat_blocks_open(self->options.folder, &blocks);
+        if (status == STATUS_OK) {
+            status = encode_chat(self, &blocks, ids_max);
+            chat_blocks_close(&blocks);
+            return status;
+        }
+        if (status != STATUS_NOT_FOUND) /* a checkpoint without a chat format goes on from the text */
+            return status;
+        trail_reset();
     }
-    trail_reset();
     TRY(model_config_load(self->options.folder, &self->local.config));
     self->ids[0] = self->local.config.bos_token;
     TRY(tokenizer_encode_plain(self->tokenizer, self->prompt, strlen(self->prompt), self->ids + 1,

@@ -4,6 +4,7 @@
  * --detach the child goes on alone. Whatever way this ends, nothing stays behind: children die with
  * their supervisor, and directory and shared memory are removed by whoever ends last.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -311,18 +313,82 @@ static status_t open_rundir(const options_t *options, const topology_t *topology
     return status;
 }
 
+/* The folder from anywhere: actors may run elsewhere. */
 static status_t resolve_paths(deployment_t *deployment)
 {
     char *absolute = realpath(deployment->topology.model_path, NULL);
 
-    if (!absolute || strlen(absolute) >= PATH_BYTES_MAX) {
+    if (!absolute)
+        return FAIL(STATUS_BAD_FILE, "model folder %s: %s", deployment->topology.model_path,
+                    strerror(errno));
+    if (strlen(absolute) >= PATH_BYTES_MAX) {
         free(absolute);
-        return FAIL(STATUS_BAD_FILE, "there is no model folder %s",
-                    deployment->topology.model_path);
+        return FAIL(STATUS_BAD_FILE, "the path of the model folder has more than %d bytes",
+                    PATH_BYTES_MAX - 1);
     }
     snprintf(deployment->topology.model_path, PATH_BYTES_MAX, "%s", absolute);
     free(absolute);
     return STATUS_OK;
+}
+
+/* Nobody may listen there yet: who finds it taken when all else runs has waited for nothing. */
+static status_t check_port(const char *address, uint16_t port, const char *option)
+{
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int listener, yes = 1;
+    bool taken;
+
+    if (port == 0 || inet_pton(AF_INET, address, &where.sin_addr) != 1)
+        return STATUS_OK;
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0)
+        return STATUS_OK; /* whoever starts will say why */
+    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    taken = bind(listener, (const struct sockaddr *)&where, sizeof(where)) != 0 ||
+            listen(listener, 1) != 0;
+    close(listener);
+    return taken ? FAIL(STATUS_BUSY, "cannot listen on %s:%u: %s (--port %s)", address, port,
+                        strerror(errno), option)
+                 : STATUS_OK;
+}
+
+static status_t check_ports(const options_t *options, const topology_t *topology)
+{
+    for (uint16_t i = 0; i < topology->gateway_count; i++) {
+        const topology_gateway_t *gateway = &topology->gateways[i];
+
+        if (options->port) {
+            if (i == 0)
+                TRY(check_port(gateway->listen, (uint16_t)strtoul(options->port, NULL, 10),
+                               "0 takes any free one"));
+            continue;
+        }
+        TRY(check_port(gateway->listen, gateway->port, "N takes another one, 0 any free one"));
+        TRY(check_port(gateway->admin_listen, gateway->admin_port,
+                       "takes any free one for administration"));
+    }
+    return STATUS_OK;
+}
+
+/* What could not come up, before anything starts. */
+static status_t check_start(const options_t *options, const deployment_t *deployment)
+{
+    const topology_t *topology = &deployment->topology;
+
+    if (topology->host_count > 1)
+        return FAIL(STATUS_UNSUPPORTED,
+                    "it has %u hosts: `up` starts the actors of one host, and several hosts "
+                    "cannot be started yet; `plan` shows them",
+                    topology->host_count);
+    TRY(launch_check_device(topology));
+    if (!launch_is_symbolic()) {
+        if (!deployment_has_weights(deployment))
+            return FAIL(STATUS_BAD_FILE, "%s has no weights: it can be planned, not started",
+                        topology->model_path);
+        TRY(deployment_check_model(deployment));
+        TRY(shared_memory_check(deployment, 0));
+    }
+    return check_ports(options, topology);
 }
 
 static int start(const options_t *options, deployment_t *deployment)
@@ -336,8 +402,16 @@ static int start(const options_t *options, deployment_t *deployment)
         fprintf(stderr, "lockstep up: %s\n", trail_text());
         return EXIT_BAD_FILE;
     }
-    if (shared_memory_check(deployment, 0) != STATUS_OK) {
-        fprintf(stderr, "lockstep up: %s %s\n", options->file, trail_text());
+    switch (check_start(options, deployment)) {
+    case STATUS_OK:
+        break;
+    case STATUS_BAD_FILE:
+    case STATUS_BAD_CONFIG:
+    case STATUS_NOT_FOUND:
+        fprintf(stderr, "lockstep up: %s: model: %s\n", options->file, trail_text());
+        return EXIT_BAD_FILE;
+    default:
+        fprintf(stderr, "lockstep up: %s: %s\n", options->file, trail_text());
         return EXIT_NO_START;
     }
     if (options->journal && !deployment->topology.journal_bytes)

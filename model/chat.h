@@ -15,6 +15,11 @@
 #include "model/text_buffer.h"
 #include "model/tokenizer.h"
 
+/* What a prompt begins with, and all marks that a prompt and an answer are made of, up to a NULL. Each
+ * must be one token of the checkpoint's. */
+#define CHAT_MARK_BEGIN "<｜begin▁of▁sentence｜>"
+extern const char *const chat_marks[];
+
 typedef struct {
     text_buffer_t text;
     text_span_t *spans; /* as tokenizer_encode takes them */

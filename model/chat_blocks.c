@@ -6,6 +6,7 @@
  */
 #include "model/chat_blocks.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static status_t read_file(const char *path, char **bytes, size_t *length)
     struct stat info;
     FILE *file = fopen(path, "rb");
     if (file == NULL)
-        return FAIL(STATUS_NOT_FOUND, "%s: %m", path);
+        return FAIL(errno == ENOENT || errno == ENOTDIR ? STATUS_NOT_FOUND : STATUS_BAD_FILE,
+                    "%s: %m", path);
     status_t status = STATUS_OK;
     *bytes = NULL;
     if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode) ||
@@ -66,7 +68,7 @@ static status_t json_block(const document_t *document, const char *key, char **t
 {
     uint32_t node = document_member(document, 0, key);
     if (node == DOCUMENT_NONE || document_kind(document, node) != DOCUMENT_STRING)
-        return FAIL(STATUS_BAD_FILE, "chat_blocks.json has no text \"%s\"", key);
+        return FAIL(STATUS_BAD_FILE, "no text \"%s\"", key);
     text_buffer_t buffer;
     text_buffer_init(&buffer, CHAT_BLOCK_BYTES_MAX);
     document_put_string(document, node, &buffer);
@@ -263,8 +265,11 @@ static status_t open_json(const char *bytes, size_t length, chat_blocks_t *block
 {
     document_t document;
     status_t status = document_parse(&document, DOCUMENT_STRICT, bytes, length);
-    if (status == STATUS_INVALID)
-        status = FAIL(STATUS_BAD_FILE, "chat_blocks.json is not JSON");
+    if (status == STATUS_INVALID) {
+        char reason[256];
+        snprintf(reason, sizeof(reason), "%s", trail_text());
+        status = FAIL(STATUS_BAD_FILE, "not JSON: %s", reason);
+    }
     if (status == STATUS_OK)
         status = blocks_from_json(&document, blocks);
     document_fini(&document);
@@ -297,11 +302,14 @@ status_t chat_blocks_open(const char *model_folder, chat_blocks_t *blocks)
         status_t status = read_file(path, &bytes, &length);
         if (status == STATUS_NOT_FOUND)
             continue;
-        if (status == STATUS_OK)
-            status = sources[i].open(bytes, length, blocks);
+        if (status == STATUS_OK && (status = sources[i].open(bytes, length, blocks)) != STATUS_OK) {
+            char reason[256];
+            snprintf(reason, sizeof(reason), "%s", trail_text());
+            status = FAIL(status, "%s: %s", path, reason);
+        }
         free(bytes);
         return status;
     }
-    return FAIL(STATUS_BAD_FILE, "%s has neither chat_blocks.json nor encoding/encoding_dsv4.py",
+    return FAIL(STATUS_NOT_FOUND, "%s has neither chat_blocks.json nor encoding/encoding_dsv4.py",
                 model_folder);
 }

@@ -24,7 +24,8 @@ typedef struct {
     char *format_before; /* in front of the schema of the answer */
 } chat_blocks_t;
 
-/* BAD_FILE if neither source is there or one is not what it must be. */
+/* NOT_FOUND if neither source is there; BAD_FILE if the first that is there is not what it must be, with
+ * its path and the place in it. */
 MUST_USE status_t chat_blocks_open(const char *model_folder, chat_blocks_t *blocks);
 void chat_blocks_close(chat_blocks_t *blocks);
 

@@ -10,6 +10,15 @@
 
 #define DSML "｜DSML｜"
 
+const char *const chat_marks[] = {CHAT_MARK_BEGIN,
+                                  "<｜end▁of▁sentence｜>",
+                                  "<｜User｜>",
+                                  "<｜Assistant｜>",
+                                  "<think>",
+                                  "</think>",
+                                  DSML,
+                                  NULL};
+
 static const char *const task_tokens[] = {
     NULL,           "<｜action｜>", "<｜query｜>",   "<｜authority｜>",
     "<｜domain｜>", "<｜title｜>",  "<｜read_url｜>"};
@@ -221,7 +230,7 @@ status_t chat_render(chat_encoding_t *e)
     size_t with_additions = 0;
     while (with_additions < e->message_count && e->messages[with_additions].role != CHAT_SYSTEM)
         with_additions++;
-    ours(e, "<｜begin▁of▁sentence｜>");
+    ours(e, CHAT_MARK_BEGIN);
     if (e->thinking && e->effort != NULL)
         ours(e, e->effort);
     if (with_additions == e->message_count)

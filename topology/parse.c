@@ -81,7 +81,7 @@ static bool is_letter_or_digit(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* NAME: a file and process name. ADDRESS: what getaddrinfo takes. TEXT: one line without control. */
+/* NAME: a file and process name. ADDRESS and LISTEN: what getaddrinfo takes. TEXT: one line without control. */
 static bool text_fits(schema_type_t type, const char *text)
 {
     const char *signs = type == SCHEMA_NAME ? "-_." : "-_.:%[]";

@@ -72,7 +72,8 @@ void topology_format(const topology_t *topology, const schema_key_t *key, const 
         format_devices(base, text, size);
         break;
     default:
-        ASSERT(key->type == SCHEMA_NAME || key->type == SCHEMA_TEXT || key->type == SCHEMA_ADDRESS);
+        ASSERT(key->type == SCHEMA_NAME || key->type == SCHEMA_TEXT ||
+               key->type == SCHEMA_ADDRESS || key->type == SCHEMA_LISTEN);
         format_quoted(field, text, size);
     }
 }

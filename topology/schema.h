@@ -18,6 +18,7 @@ typedef enum {
     SCHEMA_NAME,     /* letters, digits, '-', '_', '.'; begins with a letter or digit */
     SCHEMA_TEXT,     /* any line */
     SCHEMA_ADDRESS,  /* IPv4 or IPv6 address or host name */
+    SCHEMA_LISTEN,   /* IPv4 address, or localhost, which is kept as 127.0.0.1 */
     SCHEMA_CHOICE,   /* one of choices */
     SCHEMA_HOST,     /* name of a host */
     SCHEMA_DEVICES,  /* list of device numbers, one for each rank */

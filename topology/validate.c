@@ -86,7 +86,7 @@ static bool listeners_clash(const topology_t *t, const topology_gateway_t *a, in
            (strcmp(address_a, address_b) == 0 || is_wildcard(address_a) || is_wildcard(address_b));
 }
 
-/* A name could mean another address at each start, and gateways do not listen on IPv6. */
+/* A name could mean another address at each start, but for localhost; gateways do not listen on IPv6. */
 static void validate_listeners(topology_load_t *load)
 {
     static const char *const words[] = {"listen", "admin_listen"};
@@ -94,13 +94,15 @@ static void validate_listeners(topology_load_t *load)
 
     for (int i = 0; i < 2 * t->gateway_count; i++) {
         topology_gateway_t *gateway = &t->gateways[i / 2];
-        const char *address = i % 2 ? gateway->admin_listen : gateway->listen;
+        char *address = i % 2 ? gateway->admin_listen : gateway->listen;
         struct in_addr parsed;
 
+        if (strcmp(address, "localhost") == 0)
+            memcpy(address, "127.0.0.1", sizeof("127.0.0.1"));
         if (inet_pton(AF_INET, address, &parsed) != 1)
             topology_errors_add(load->errors, places_find(load, address, gateway),
-                                "gateway[%d].%s: found '%s', expected an IPv4 address", i / 2,
-                                words[i % 2], address);
+                                "gateway[%d].%s: found '%s', expected an IPv4 address or localhost",
+                                i / 2, words[i % 2], address);
     }
 }
 

@@ -168,6 +168,7 @@ void schema_describe(const schema_key_t *key, char *text, size_t size)
         [SCHEMA_NAME] = "a name of letters, digits, '-', '_' and '.'",
         [SCHEMA_TEXT] = "text",
         [SCHEMA_ADDRESS] = "an IP address or host name",
+        [SCHEMA_LISTEN] = "an IPv4 address or localhost",
         [SCHEMA_CHOICE] = "a word",
         [SCHEMA_HOST] = "the name of a host",
         [SCHEMA_DEVICES] = "a list of device numbers",

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "actors/gateway/port.h"
+#include "model/checkpoint.h"
 #include "runtime/base/log.h"
 
 double port_now(const port_state_t *self)
@@ -40,15 +41,13 @@ static status_t write_port_file(const port_state_t *self, const char *path)
 static status_t open_model(port_state_t *self)
 {
     const char *folder = self->topology->model_path;
-    char path[PATH_BYTES_MAX + 32];
+    checkpoint_t checkpoint;
 
     TRY(model_config_load(folder, &self->config));
-    TRY(model_generation_load(folder, &self->generation));
-    snprintf(path, sizeof(path), "%s/tokenizer.json", folder);
-    TRY(tokenizer_open(path, &self->tokenizer));
-    self->has_blocks = chat_blocks_open(folder, &self->blocks) == STATUS_OK;
-    if (!self->has_blocks)
-        LOG(WARN, "GATEWAY-NO-CHAT %s", trail_text());
+    TRY(checkpoint_open(folder, &self->config, &checkpoint));
+    self->generation = checkpoint.generation;
+    self->tokenizer = checkpoint.tokenizer;
+    self->blocks = checkpoint.blocks;
     return STATUS_OK;
 }
 
@@ -155,8 +154,7 @@ static void port_close(void *context)
         admin_close(self->admin);
     if (self->http)
         http_close(self->http);
-    if (self->has_blocks)
-        chat_blocks_close(&self->blocks);
+    chat_blocks_close(&self->blocks);
     if (self->tokenizer)
         tokenizer_close(self->tokenizer);
     free(self->clients);

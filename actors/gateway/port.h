@@ -46,7 +46,6 @@ typedef struct {
     ev_timer probe;
     tokenizer_t *tokenizer;
     chat_blocks_t blocks;
-    bool has_blocks;
     model_config_t config;
     model_generation_t generation;
     metrics_t metrics;

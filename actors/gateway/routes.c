@@ -120,10 +120,6 @@ static void answer_completion(port_state_t *self, http_exchange_t *exchange, boo
     if (status == STATUS_OK)
         status = openai_timeout(http_header(exchange, OPENAI_TIMEOUT_HEADER),
                                 (uint32_t)self->topology->request_timeout_ms, &parameters, &error);
-    if (status == STATUS_OK && chat && !self->has_blocks) {
-        openai_error_set(&error, 400, "messages", "this checkpoint has no chat format");
-        status = STATUS_UNSUPPORTED;
-    }
     if (status == STATUS_OK)
         status = chat ? chat_prompt_ids(self, &document, &facts, &error)
                       : completion_prompt_ids(self, &document, &facts, &error);

@@ -171,6 +171,31 @@ class Lifecycle(unittest.TestCase):
             self.assertIn(f"{deployment.name} runs already", run.stdout)
             self.assertEqual(ask(deployment.url), "4 * 2 = 8.")
 
+    def test_localhost_is_an_address(self):
+        with Deployment(f"lockstep: 1\nmodel: {os.path.abspath('model/tiny')}\n"
+                        "gateway: [{listen: localhost, admin_listen: localhost}]\n"
+                        "prefill: [{pages: 16}]\ndecode: [{pages: 16, slots: 4}]\n"
+                        "limits: {context_tokens: 2048}\n") as deployment:
+            self.assertIn("http://127.0.0.1:", deployment.url)
+
+    def test_taken_ports_of_the_file_say_so_in_one_line(self):
+        for key in ("port", "admin_port"):
+            with self.subTest(key=key), socket.socket() as taken:
+                taken.bind(("127.0.0.1", 0))
+                taken.listen()
+                port = taken.getsockname()[1]
+                other = "port" if key == "admin_port" else "admin_port"
+                with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                    file.write(f"lockstep: 1\nmodel: {os.path.abspath('model/tiny')}\n"
+                               f"gateway: [{{{key}: {port}, {other}: {port ^ 1}}}]\n"
+                               "prefill: [{pages: 16}]\ndecode: [{pages: 16, slots: 4}]\n"
+                               "limits: {context_tokens: 2048}\n")
+                    file.flush()
+                    run = lockstep("up", file.name, "--name", "taken-port")
+                self.assertEqual(run.returncode, EXIT_NO_START)
+                self.assertEqual(len(run.stderr.splitlines()), 1, run.stderr)
+                self.assertIn(f"127.0.0.1:{port}: Address already in use (--port", run.stderr)
+
     def test_a_taken_port_says_so(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))

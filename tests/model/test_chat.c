@@ -488,7 +488,7 @@ static void write_file(const char *folder, const char *name, const char *text)
 static void expect_blocks_refused(const char *folder, const char *says)
 {
     chat_blocks_t blocks;
-    assert_int_equal(chat_blocks_open(folder, &blocks), STATUS_BAD_FILE);
+    assert_int_not_equal(chat_blocks_open(folder, &blocks), STATUS_OK);
     if (strstr(trail_text(), says) == NULL)
         fail_msg("\"%s\" says nothing about \"%s\"", trail_text(), says);
 }
@@ -498,19 +498,23 @@ static void test_block_sources(void **state)
     (void)state;
     char folder[] = "/tmp/lockstep-chat-XXXXXX", path[256];
     assert_non_null(mkdtemp(folder));
+    chat_blocks_t blocks;
+    assert_int_equal(chat_blocks_open(folder, &blocks), STATUS_NOT_FOUND);
     expect_blocks_refused(folder, "neither");
     snprintf(path, sizeof(path), "%s/encoding", folder);
     assert_int_equal(mkdir(path, 0700), 0);
     write_file(folder, "encoding/encoding_dsv4.py", encoder);
     expect_blocks_refused(folder, "SHA-256");
     write_file(folder, "chat_blocks.json", "{");
-    expect_blocks_refused(folder, "not JSON");
+    expect_blocks_refused(folder, "chat_blocks.json: not JSON: at byte 1");
+    write_file(folder, "chat_blocks.json", "\xef\xbb\xbf{}"); /* a byte order mark */
+    expect_blocks_refused(folder, "chat_blocks.json: not JSON: at byte 0");
+    assert_int_equal(chat_blocks_open(folder, &blocks), STATUS_BAD_FILE);
     write_file(folder, "chat_blocks.json", "{\"tools_before_schemas\": 1}");
     expect_blocks_refused(folder, "tools_before_schemas");
     write_file(folder, "chat_blocks.json",
                "{\"tools_before_schemas\": \"b\", \"tools_after_schemas\": \"a\","
                "\"response_format_before_schema\": \"f\", \"max_effort_prefix\": \"\\u00e9\"}");
-    chat_blocks_t blocks;
     assert_int_equal(chat_blocks_open(folder, &blocks), STATUS_OK);
     assert_string_equal(blocks.tools_before, "b");
     assert_string_equal(blocks.efforts[0].text, "é");
