@@ -38,6 +38,20 @@ static status_t write_port_file(const port_state_t *self, const char *path)
     return STATUS_OK;
 }
 
+static void wake_for_texts(void *context)
+{
+    port_state_t *self = context;
+
+    ev_async_send(process_loop(self->process), &self->text_done);
+}
+
+static void on_texts(struct ev_loop *loop, ev_async *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    client_texts_done(watcher->data);
+}
+
 static status_t open_model(port_state_t *self)
 {
     const char *folder = self->topology->model_path;
@@ -48,31 +62,35 @@ static status_t open_model(port_state_t *self)
     self->generation = checkpoint.generation;
     self->tokenizer = checkpoint.tokenizer;
     self->blocks = checkpoint.blocks;
-    return STATUS_OK;
+    self->text_model = (text_model_t){.topology = self->topology,
+                                      .tokenizer = self->tokenizer,
+                                      .blocks = &self->blocks,
+                                      .config = &self->config,
+                                      .generation = &self->generation};
+    return text_pool_open(&self->text_model, wake_for_texts, self, &self->texts);
 }
 
 static status_t open_all(port_state_t *self, const client_setup_t *setup)
 {
     static const http_handlers_t handlers = {routes_request, client_more, client_done};
     const topology_gateway_t *gateway = &self->topology->gateways[setup->gateway];
-    http_limits_t limits = {
-        .descriptors = ADMIN_CONNECTIONS_MAX + CLIENT_FILES +
-                       CLIENT_FILES_PER_ACTOR * (uint32_t)self->topology->actor_count,
-        .body_bytes = CLIENT_BODY_BYTES +
-                      (size_t)CLIENT_BODY_BYTES_PER_TOKEN * self->topology->context_tokens,
-        .bodies_bytes = CLIENT_BODIES_BYTES};
+    http_limits_t limits = {.descriptors =
+                                ADMIN_CONNECTIONS_MAX + CLIENT_FILES +
+                                CLIENT_FILES_PER_ACTOR * (uint32_t)self->topology->actor_count,
+                            .body_bytes = CLIENT_BODY_BYTES + (size_t)CLIENT_BODY_BYTES_PER_TOKEN *
+                                                                  self->topology->context_tokens,
+                            .bodies_bytes = CLIENT_BODIES_BYTES};
 
     self->client_max = gateway->streams_max + 1;
     if (self->client_max > 1u << CLIENT_BITS)
         self->client_max = 1u << CLIENT_BITS;
     limits.connections = 2 * self->client_max + 16;
     self->clients = calloc(self->client_max, sizeof(*self->clients));
-    self->ids = calloc(self->topology->context_tokens + 1u, sizeof(*self->ids));
-    if (!self->clients || !self->ids)
+    if (!self->clients)
         return FAIL(STATUS_NO_MEMORY, "no memory for %u clients", self->client_max);
     TRY(open_model(self));
-    TRY(http_open(gateway->listen, setup->port_given ? setup->port : gateway->port,
-                  &limits, &handlers, self, &self->http));
+    TRY(http_open(gateway->listen, setup->port_given ? setup->port : gateway->port, &limits,
+                  &handlers, self, &self->http));
     TRY(admin_open(process_loop(self->process), gateway->admin_listen,
                    setup->port_given ? setup->admin_port : gateway->admin_port, &routes_admin, self,
                    &self->admin));
@@ -93,6 +111,9 @@ static status_t port_open(process_t *process, const void *arg, void **out)
     self->process = process;
     self->topology = setup->topology;
     availability_init(&self->availability, self->topology);
+    ev_async_init(&self->text_done, on_texts);
+    self->text_done.data = self;
+    ev_async_start(loop, &self->text_done);
     self->poisoned = (poisoned_place_t){
         .folder = setup->poisoned,
         .model = setup->topology->served_name,
@@ -110,13 +131,31 @@ static status_t port_open(process_t *process, const void *arg, void **out)
     return STATUS_OK;
 }
 
+static void on_keep(void *context, uint16_t id, const void *body)
+{
+    (void)id;
+    poisoned_keep(context, body);
+}
+
+/* Files are written on another thread: of a long prompt this takes a while. */
+static void keep_poisoned(port_state_t *self, const uint8_t *bytes, size_t size)
+{
+    if (self->kept == POISONED_FILES_MAX)
+        return;
+    if (!self->keeper && worker_open("keeper", &message_table, POISONED_FILES_MAX, on_keep,
+                                     &self->poisoned, &self->keeper) != STATUS_OK) {
+        LOG(ERROR, "POISONED-NOT-KEPT %s", trail_text());
+        return;
+    }
+    self->kept++;
+    worker_push(self->keeper, MESSAGE_client_poisoned, bytes, size);
+}
+
 static void port_push(void *context, uint16_t id, const void *body, const uint8_t *bytes,
                       size_t size)
 {
     port_state_t *self = context;
 
-    (void)bytes;
-    (void)size;
     switch (id) {
     case MESSAGE_client_tokens:
         client_tokens(self, body);
@@ -129,7 +168,7 @@ static void port_push(void *context, uint16_t id, const void *body, const uint8_
         break;
     case MESSAGE_client_poisoned:
         poisoned_learn(&self->known, body, port_now(self));
-        poisoned_keep(&self->poisoned, body);
+        keep_poisoned(self, bytes, size);
         break;
     case MESSAGE_degraded:
         (void)availability_lose(&self->availability, ((const message_degraded_t *)body)->actor);
@@ -150,6 +189,9 @@ static void port_close(void *context)
 
     http_loop_stop(&self->running, loop);
     probe_stop(self);
+    text_pool_close(self->texts);
+    ev_async_stop(loop, &self->text_done);
+    worker_close(self->keeper);
     if (self->admin)
         admin_close(self->admin);
     if (self->http)
@@ -158,7 +200,6 @@ static void port_close(void *context)
     if (self->tokenizer)
         tokenizer_close(self->tokenizer);
     free(self->clients);
-    free(self->ids);
     free(self);
 }
 

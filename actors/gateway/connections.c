@@ -1,16 +1,22 @@
-/* connections.c - one client's request from its first token to its last byte.
+/* connections.c - one client's request, from its text to the last byte of its answer.
  *
  * A stream is written when its socket has room: tokens wait as numbers, never as text.
  * So a client that reads slowly costs what was reserved for it and delays nobody.
  *
- *   begin ──tokens──> (streaming) ──CLIENT_END──> last bytes ──> done
- *     └─ the client leaves: CLIENT_ABORT; later tokens name nobody and are dropped
+ *   read ──ids──> begin ──tokens──> (streaming) ──CLIENT_END──> last bytes ──> done
+ *     │             └─ the client leaves: CLIENT_ABORT; later tokens name nobody and are dropped
+ *     └─ the client leaves: nobody waits for what is read
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "actors/gateway/port.h"
 #include "runtime/base/random.h"
+
+/* Seeds are what a client could have given: integers that JSON keeps. */
+enum { SEED_SHIFT = 11 };
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
@@ -51,6 +57,7 @@ void client_abort(port_state_t *self, client_t *client, end_reason_t reason)
         process_post(self->process, PORT_CLIENT, MESSAGE_client_abort, &abort);
     client->abort_said = true;
 }
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static void client_token(port_state_t *self, client_t *client, const record_token_t *token)
@@ -185,13 +192,14 @@ void client_end(port_state_t *self, const message_client_end_t *m)
         answer_whole(client);
     self->metrics.suppressed += client->reply.suppressed_count > 0;
 }
+
 /* ---- a client comes and goes ----------------------------------------------------------------- */
 
-static void submit(port_state_t *self, client_t *client, uint32_t prompt_tokens)
+static void submit(port_state_t *self, client_t *client)
 {
     message_client_request_t request = {
         .client = client->id,
-        .prompt = {self->ids, prompt_tokens},
+        .prompt = {client->job->ids, client->job->id_count},
         .sampling = client->parameters.sampling,
         .limits = client->parameters.limits,
         .salt = client->parameters.salt,
@@ -201,59 +209,157 @@ static void submit(port_state_t *self, client_t *client, uint32_t prompt_tokens)
     process_post(self->process, PORT_CLIENT, MESSAGE_client_request, &request);
 }
 
-/* The prompt is in self->ids. Checks lengths, opens the client, asks the gateway. */
-status_t client_begin(port_state_t *self, http_exchange_t *exchange,
-                      openai_parameters_t *parameters, reply_facts_t *facts, openai_error_t *error)
+/* A default length goes as far as the context does. */
+static status_t check_lengths(const port_state_t *self, text_job_t *job)
 {
-    uint32_t context = self->topology->context_tokens;
-    uint32_t most = facts->prompt_tokens < context ? context - facts->prompt_tokens : 0;
-    uint32_t wanted = parameters->limits.output_tokens_max;
-    client_t *client;
+    uint32_t context = self->topology->context_tokens, *wanted;
+    uint32_t most = job->id_count < context ? context - job->id_count : 0;
+    const char *param = job->parameters.length_param;
 
-    if (most == 0 || (parameters->length_param && wanted > most)) {
-        openai_error_set(error, 400,
-                         most > 0      ? parameters->length_param
-                         : facts->chat ? "messages"
-                                       : "prompt",
+    wanted = &job->parameters.limits.output_tokens_max;
+    if (most == 0 || (param && *wanted > most)) {
+        openai_error_set(&job->error, 400,
+                         most > 0    ? param
+                         : job->chat ? "messages"
+                                     : "prompt",
                          "the prompt has %u tokens, the answer may have %u, the context is %u",
-                         facts->prompt_tokens, wanted, context);
-        error->code = "context_length_exceeded";
-        return FAIL(STATUS_INVALID, "%s", error->message);
+                         job->id_count, *wanted, context);
+        job->error.code = "context_length_exceeded";
+        return FAIL(STATUS_INVALID, "%s", job->error.message);
     }
-    if (wanted == 0 || wanted > most) /* a default goes as far as the context does */
-        parameters->limits.output_tokens_max = most;
-    if (poisoned_knows(&self->known,
-                       &(message_client_request_t){.prompt = {self->ids, facts->prompt_tokens},
-                                                   .sampling = parameters->sampling,
-                                                   .limits = parameters->limits},
-                       port_now(self))) {
-        openai_error_set(error, 500, "", "this request stopped its group a short time ago");
-        http_header_add(exchange, "x-should-retry", "false");
-        return FAIL(STATUS_REFUSED, "%s", error->message);
-    }
-    client = client_take(self);
-    if (!client) {
-        openai_error_set(error, 429, "", "too many requests at once");
-        error->type = "overloaded_error";
-        return FAIL(STATUS_BUSY, "%s", error->message);
-    }
-    client->exchange = exchange;
-    client->came_at = port_now(self);
-    client->parameters = *parameters;
-    client->pending.logprobs = parameters->logprobs;
+    if (*wanted == 0 || *wanted > most)
+        *wanted = most;
+    return STATUS_OK;
+}
+
+static status_t check_poisoned(const port_state_t *self, client_t *client)
+{
+    text_job_t *job = client->job;
+    const message_client_request_t request = {.prompt = {job->ids, job->id_count},
+                                              .sampling = job->parameters.sampling,
+                                              .limits = job->parameters.limits};
+
+    if (!poisoned_knows(&self->known, &request, port_now(self)))
+        return STATUS_OK;
+    openai_error_set(&job->error, 500, "", "this request stopped its group a short time ago");
+    http_header_add(client->exchange, "x-should-retry", "false");
+    return FAIL(STATUS_REFUSED, "%s", job->error.message);
+}
+
+static status_t begin_reply(port_state_t *self, client_t *client)
+{
+    text_job_t *job = client->job;
+    bool own = self->generation.eos_count > 0;
+    reply_facts_t facts = {
+        .tokenizer = self->tokenizer,
+        .parameters = &client->parameters,
+        .model = self->topology->served_name,
+        .end_tokens = own ? self->generation.eos_tokens : self->config.eos_tokens,
+        .end_count = own ? self->generation.eos_count : self->config.eos_count,
+        .created = (uint64_t)time(NULL),
+        .number = random_mix(self->seed ^ client->id),
+        .chat = job->chat,
+        .thinking = job->thinking,
+        .tools = job->tools,
+        .prompt_tokens = job->id_count,
+        .bytes_max = REPLY_BYTES_MAX,
+    };
+
+    client->parameters = job->parameters;
     client->parameters.limits.stop_tokens.data = client->parameters.stop_tokens;
     client->parameters.sampling.bias_tokens.data = client->parameters.bias_tokens;
     client->parameters.sampling.bias_values.data = client->parameters.bias_values;
-    facts->parameters = &client->parameters;
-    facts->number = random_mix(self->seed ^ client->id);
-    if (reply_init(&client->reply, facts) != STATUS_OK) {
+    client->pending.logprobs = client->parameters.logprobs;
+    if (reply_init(&client->reply, &facts) == STATUS_OK)
+        return STATUS_OK;
+    openai_error_set(&job->error, 503, "", "out of memory");
+    return STATUS_NO_MEMORY;
+}
+
+/* Its text was read. */
+static void begin(port_state_t *self, client_t *client)
+{
+    text_job_t *job = client->job;
+    http_exchange_t *exchange = client->exchange;
+
+    if (job->status == STATUS_OK)
+        job->status = openai_timeout(http_header(exchange, OPENAI_TIMEOUT_HEADER),
+                                     (uint32_t)self->topology->request_timeout_ms, &job->parameters,
+                                     &job->error);
+    if (job->status == STATUS_OK)
+        job->status = check_lengths(self, job);
+    if (job->status == STATUS_OK)
+        job->status = check_poisoned(self, client);
+    if (job->status == STATUS_OK)
+        job->status = begin_reply(self, client);
+    if (job->status == STATUS_OK) {
+        submit(self, client);
+    } else {
+        http_user_set(exchange, NULL);
+        routes_error(self, exchange, &job->error);
         client_return(self, client);
-        openai_error_set(error, 503, "", "out of memory");
-        return STATUS_NO_MEMORY;
     }
+    client->job = NULL;
+    text_job_free(job);
+}
+
+void client_texts_done(port_state_t *self)
+{
+    text_job_t *job;
+
+    while ((job = text_pool_take(self->texts)) != NULL) {
+        if (job->owner)
+            begin(self, job->owner);
+        else
+            text_job_free(job); /* the client left */
+    }
+}
+
+/* Too many at once is told by the same words, whatever there is no room for. */
+static void refuse_load(port_state_t *self, http_exchange_t *exchange, const char *what)
+{
+    openai_error_t error;
+
+    openai_error_set(&error, 429, "", "too many %s at once", what);
+    error.type = "overloaded_error";
+    routes_error(self, exchange, &error);
+}
+
+void client_read(port_state_t *self, http_exchange_t *exchange, bool chat)
+{
+    client_t *client = self->closing ? NULL : client_take(self);
+    text_job_t *job = client ? calloc(1, sizeof(*job)) : NULL;
+
+    if (self->closing) {
+        openai_error_t error;
+
+        openai_error_set(&error, 503, "", "this deployment is going down");
+        routes_error(self, exchange, &error);
+        return;
+    }
+    if (!job) {
+        if (client)
+            client_return(self, client);
+        refuse_load(self, exchange, "requests");
+        return;
+    }
+    *job = (text_job_t){.owner = client, .peer = http_peer(exchange), .chat = chat};
+    job->body = http_body_take(exchange, &job->body_bytes);
+    job->seed = random_mix(self->seed + self->serial) >> SEED_SHIFT;
+    client->exchange = exchange;
+    client->came_at = port_now(self);
+    client->job = job;
     http_user_set(exchange, client);
-    submit(self, client, facts->prompt_tokens);
-    return STATUS_OK;
+    if (job->body_bytes <= TEXT_INLINE_BYTES) {
+        text_run(&self->text_model, job);
+        begin(self, client);
+    } else if (!text_pool_push(self->texts, job)) {
+        http_user_set(exchange, NULL);
+        refuse_load(self, exchange, "large requests");
+        client->job = NULL;
+        client_return(self, client);
+        text_job_free(job);
+    }
 }
 
 void client_more(void *context, http_exchange_t *exchange)
@@ -271,7 +377,11 @@ void client_done(void *context, http_exchange_t *exchange, bool whole)
 
     if (!client)
         return;
-    if (!whole)
+    if (client->job) { /* it ends here; the gateway never knew it */
+        client->job->owner = NULL;
+        self->metrics.requests[END_ABORTED]++;
+    } else if (!whole) {
         client_abort(self, client, END_ABORTED);
+    }
     client_return(self, client);
 }

@@ -502,6 +502,26 @@ void *http_user(const http_exchange_t *exchange)
     return exchange->user;
 }
 
+char *http_body_take(http_exchange_t *exchange, size_t *bytes)
+{
+    char *body = exchange->body;
+
+    *bytes = exchange->body_bytes;
+    exchange->body = NULL;
+    forget_body(exchange);
+    return body;
+}
+
+uint64_t http_peer(const http_exchange_t *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info && info->client_addr->sa_family == AF_INET
+               ? ((const struct sockaddr_in *)(const void *)info->client_addr)->sin_addr.s_addr
+               : 0;
+}
+
 const char *http_header(const http_exchange_t *exchange, const char *name)
 {
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);

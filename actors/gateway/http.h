@@ -64,6 +64,10 @@ uint64_t http_timeout_ms(http_t *http);
 /* What the user of an exchange keeps with it. */
 void http_user_set(http_exchange_t *exchange, void *user);
 void *http_user(const http_exchange_t *exchange);
+/* During `request`: the body becomes the caller's, who frees it; NULL: it has none. */
+char *http_body_take(http_exchange_t *exchange, size_t *bytes);
+/* The same for all connections of one address. */
+uint64_t http_peer(const http_exchange_t *exchange);
 /* A request header, or NULL. */
 const char *http_header(const http_exchange_t *exchange, const char *name);
 

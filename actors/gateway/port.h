@@ -14,13 +14,15 @@
 #include "actors/gateway/pending.h"
 #include "actors/gateway/poisoned.h"
 #include "actors/gateway/reply.h"
-#include "model/chat.h"
+#include "actors/gateway/text.h"
+#include "runtime/worker.h"
 
 enum { CLIENT_BITS = 16 /* of a client number: its place; GATEWAY_PROBE has none here */ };
 
 typedef struct {
     uint64_t id; /* 0: free */
     http_exchange_t *exchange;
+    text_job_t *job; /* its text is read, and the gateway knows nothing of it; else NULL */
     openai_parameters_t parameters;
     reply_t reply;
     size_t sent; /* bytes of reply.out that are in the stream */
@@ -48,9 +50,14 @@ typedef struct {
     chat_blocks_t blocks;
     model_config_t config;
     model_generation_t generation;
+    text_model_t text_model;
+    text_pool_t *texts;
+    ev_async text_done;
     metrics_t metrics;
-    poisoned_place_t poisoned;
+    poisoned_place_t poisoned; /* of the keeper's thread */
     poisoned_known_t known;
+    worker_t *keeper; /* writes poisoned requests; NULL until the first */
+    uint32_t kept;    /* that it was given */
     availability_t availability;
     uint64_t serial;
     uint64_t seed;
@@ -61,18 +68,16 @@ typedef struct {
     http_exchange_t *drain; /* who waits for it, or NULL */
     uint32_t client_max;
     client_t *clients;
-    uint32_t *ids; /* room for one prompt */
 } port_state_t;
 
 double port_now(const port_state_t *self); /* seconds of the loop's clock */
 
 /* ---- connections.c ---------------------------------------------------------------------------- */
 
-/* The prompt is in self->ids: checks lengths, cuts a default one to the context, takes a place and asks
- * the gateway. Otherwise `error` says why, and the exchange is still to be answered. */
-MUST_USE status_t client_begin(port_state_t *self, http_exchange_t *exchange,
-                               openai_parameters_t *parameters, reply_facts_t *facts,
-                               openai_error_t *error);
+/* A request for an answer is here: takes a place, and has its text read. */
+void client_read(port_state_t *self, http_exchange_t *exchange, bool chat);
+/* Those whose text was read are submitted, or answered with what is wrong. */
+void client_texts_done(port_state_t *self);
 /* Says so once; what the answer's end is, the gateway decides. */
 void client_abort(port_state_t *self, client_t *client, end_reason_t reason);
 void client_tokens(port_state_t *self, const message_client_tokens_t *m);
@@ -84,6 +89,7 @@ void client_done(void *context, http_exchange_t *exchange, bool whole);
 /* ---- routes.c --------------------------------------------------------------------------------- */
 
 extern const admin_handlers_t routes_admin;
+void routes_error(port_state_t *self, http_exchange_t *exchange, const openai_error_t *error);
 void routes_request(void *context, http_exchange_t *exchange, const char *method, const char *path,
                     const char *body, size_t bytes);
 /* /health, /ready, /metrics, which both listeners have. False: another path. */

@@ -1,21 +1,15 @@
-/* routes.c - what stands at which path, for clients and for operators: a request becomes an answer, an
- * error, or a client whose prompt is on its way (connections.c).
+/* routes.c - what stands at which path, for clients and for operators. Requests for answers go on in
+ * connections.c.
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "actors/gateway/port.h"
-#include "model/chat.h"
 #include "runtime/base/log.h"
-#include "runtime/base/random.h"
-
-/* Seeds are what a client could have given: integers that JSON keeps. */
-enum { SEED_SHIFT = 11 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-static void answer_error(port_state_t *self, http_exchange_t *exchange, const openai_error_t *error)
+void routes_error(port_state_t *self, http_exchange_t *exchange, const openai_error_t *error)
 {
     text_buffer_t out;
 
@@ -26,109 +20,6 @@ static void answer_error(port_state_t *self, http_exchange_t *exchange, const op
 }
 
 /* ---- what clients say ------------------------------------------------------------------------ */
-
-static void reply_facts(const port_state_t *self, bool chat, reply_facts_t *facts)
-{
-    *facts = (reply_facts_t){
-        .tokenizer = self->tokenizer,
-        .model = self->topology->served_name,
-        .end_tokens =
-            self->generation.eos_count ? self->generation.eos_tokens : self->config.eos_tokens,
-        .end_count =
-            self->generation.eos_count ? self->generation.eos_count : self->config.eos_count,
-        .created = (uint64_t)time(NULL),
-        .chat = chat,
-        .bytes_max = REPLY_BYTES_MAX,
-    };
-}
-
-static status_t chat_prompt_ids(port_state_t *self, const document_t *document,
-                                reply_facts_t *facts, openai_error_t *error)
-{
-    chat_refusal_t refusal;
-    chat_prompt_t prompt;
-    size_t count = 0;
-    status_t status = chat_encode(&self->blocks, document, &prompt, &refusal);
-
-    if (status != STATUS_OK) {
-        openai_error_set(error, 400, refusal.param, "%s", refusal.reason);
-    } else {
-        status =
-            tokenizer_encode(self->tokenizer, prompt.text.bytes, prompt.spans, prompt.span_count,
-                             self->ids, self->topology->context_tokens, &count);
-        if (status != STATUS_OK) {
-            openai_error_set(error, 400, "messages", "%s", trail_text());
-            error->code = status == STATUS_TOO_LARGE ? "context_length_exceeded" : NULL;
-        }
-        facts->thinking = prompt.thinking_open;
-        facts->tools = prompt.tools;
-    }
-    facts->prompt_tokens = (uint32_t)count;
-    chat_prompt_fini(&prompt);
-    return status;
-}
-
-/* A prompt in text is a client's text, so no part of it becomes a control token; BOS goes first. */
-static status_t completion_prompt_ids(port_state_t *self, const document_t *document,
-                                      reply_facts_t *facts, openai_error_t *error)
-{
-    uint32_t context = self->topology->context_tokens, count, node;
-    text_buffer_t text;
-    size_t encoded = 0;
-    status_t status;
-
-    TRY(openai_prompt(document, self->config.vocabulary, self->ids, context, &count, &node, error));
-    facts->prompt_tokens = count;
-    if (!node)
-        return STATUS_OK;
-    text_buffer_init(&text, PROMPT_BYTES_MAX);
-    document_put_string(document, node, &text);
-    self->ids[0] = self->config.bos_token;
-    status = text.status == STATUS_OK
-                 ? tokenizer_encode_plain(self->tokenizer, text.bytes ? text.bytes : "", text.used,
-                                          self->ids + 1, context - 1, &encoded)
-                 : text.status;
-    if (status != STATUS_OK)
-        openai_error_set(error, 400, "prompt", "%s", trail_text());
-    facts->prompt_tokens = (uint32_t)encoded + 1;
-    text_buffer_fini(&text);
-    return status;
-}
-
-static void answer_completion(port_state_t *self, http_exchange_t *exchange, bool chat,
-                              const char *body, size_t bytes)
-{
-    openai_parameters_t parameters;
-    openai_error_t error = {0};
-    reply_facts_t facts;
-    document_t document = {0};
-    status_t status;
-
-    if (self->closing) {
-        openai_error_set(&error, 503, "", "this deployment is going down");
-        answer_error(self, exchange, &error);
-        return;
-    }
-    reply_facts(self, chat, &facts);
-    status = document_parse(&document, DOCUMENT_STRICT, body, bytes);
-    if (status != STATUS_OK)
-        openai_error_set(&error, 400, "", "the body is not JSON: %s", trail_text());
-    if (status == STATUS_OK)
-        status = openai_parse(
-            &document, chat, self->topology->served_name, &self->config, &self->generation,
-            random_mix(self->seed + self->serial) >> SEED_SHIFT, &parameters, &error);
-    if (status == STATUS_OK)
-        status = openai_timeout(http_header(exchange, OPENAI_TIMEOUT_HEADER),
-                                (uint32_t)self->topology->request_timeout_ms, &parameters, &error);
-    if (status == STATUS_OK)
-        status = chat ? chat_prompt_ids(self, &document, &facts, &error)
-                      : completion_prompt_ids(self, &document, &facts, &error);
-    if (status == STATUS_OK)
-        status = client_begin(self, exchange, &parameters, &facts, &error);
-    if (status != STATUS_OK)
-        answer_error(self, exchange, &error);
-    document_fini(&document);
-}
 
 static void answer_text(http_exchange_t *exchange, unsigned status, const char *type,
                         const char *text)
@@ -234,10 +125,12 @@ void routes_request(void *context, http_exchange_t *exchange, const char *method
     bool post = strcmp(method, "POST") == 0;
     openai_error_t error;
 
+    (void)body;
+    (void)bytes;
     if (post && strcmp(path, "/v1/chat/completions") == 0) {
-        answer_completion(self, exchange, true, body, bytes);
+        client_read(self, exchange, true);
     } else if (post && strcmp(path, "/v1/completions") == 0) {
-        answer_completion(self, exchange, false, body, bytes);
+        client_read(self, exchange, false);
     } else if (get && strcmp(path, "/v1/models") == 0) {
         answer_models(self, exchange, true);
     } else if (get && strncmp(path, models, sizeof(models) - 1) == 0 &&
@@ -249,7 +142,7 @@ void routes_request(void *context, http_exchange_t *exchange, const char *method
         openai_error_set(&error, methods ? 405 : 404, "", "there is no %s %s", method, path);
         if (methods)
             http_header_add(exchange, "Allow", methods);
-        answer_error(self, exchange, &error);
+        routes_error(self, exchange, &error);
     }
 }
 
@@ -264,7 +157,7 @@ static bool admin_next(void *context, uint32_t *cursor, admin_request_t *request
         if (++*cursor >= self->client_max)
             return false;
         client = &self->clients[*cursor];
-    } while (!client->id);
+    } while (!client->id || client->job); /* it has no id yet */
     *request = (admin_request_t){
         .id = client->reply.id,
         .state = client->ended        ? "sending"
