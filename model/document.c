@@ -337,6 +337,16 @@ uint32_t document_next(const document_t *document, uint32_t parent, uint32_t chi
     return next < end ? next : DOCUMENT_NONE;
 }
 
+uint32_t document_twin(const document_t *d, uint32_t object)
+{
+    if (!d->twins || d->nodes[object].kind != DOCUMENT_OBJECT)
+        return DOCUMENT_NONE;
+    for (uint32_t key = object + 1; key < d->nodes[object].next; key = d->nodes[key + 1].next)
+        if (d->nodes[key].hidden)
+            return key;
+    return DOCUMENT_NONE;
+}
+
 uint32_t document_value(const document_t *document, uint32_t key)
 {
     uint32_t twin = document->nodes[key].value;

@@ -60,6 +60,8 @@ uint32_t document_member(const document_t *document, uint32_t object, const char
 uint32_t document_next(const document_t *document, uint32_t parent, uint32_t child);
 /* The value that counts for a key. */
 uint32_t document_value(const document_t *document, uint32_t key);
+/* A key of an object that is there again, DOCUMENT_NONE if there is none. */
+uint32_t document_twin(const document_t *document, uint32_t object);
 /* True for a string that is exactly `text`. */
 bool document_equals(const document_t *document, uint32_t node, const char *text);
 /* Characters of a string: *at from node start + 1 up to node end - 1. Half a surrogate pair is

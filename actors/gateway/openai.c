@@ -1,11 +1,14 @@
 #include "actors/gateway/openai.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBER_BYTES_MAX = 64 };
+enum { NUMBER_BYTES_MAX = 64, TOOLS_MAX = 1024 };
+
+#define DOUBLE_WHOLE_MAX 9007199254740992.0 /* 2^53: up to it every whole number is a double */
 
 typedef struct {
     const document_t *request;
@@ -83,6 +86,34 @@ static status_t read_integer(const reader_t *reader, const char *name, double mi
     return STATUS_OK;
 }
 
+/* Exact, where the number is written as a whole one; 1e3 and 5.0 are whole too. From -2^63 to 2^64 - 1. */
+static status_t read_seed(const reader_t *reader, uint64_t *seed)
+{
+    uint32_t node = member(reader, "seed");
+    const document_node_t *at = &reader->request->nodes[node];
+    char digits[NUMBER_BYTES_MAX + 1], *end;
+    size_t bytes = at->end - at->start;
+    double number;
+
+    if (!node)
+        return STATUS_OK;
+    if (node_number(reader->request, node, &number) && number == floor(number)) {
+        memcpy(digits, reader->request->text + at->start, bytes);
+        digits[bytes] = '\0';
+        errno = 0;
+        *seed = digits[0] == '-' ? (uint64_t)strtoll(digits, &end, 10) : strtoull(digits, &end, 10);
+        if (errno == 0 && *end == '\0')
+            return STATUS_OK;
+        if (errno == 0 && fabs(number) <= DOUBLE_WHOLE_MAX) {
+            *seed = (uint64_t)(int64_t)number;
+            return STATUS_OK;
+        }
+    }
+    openai_error_set(reader->error, 400, "seed",
+                     "seed must be a whole number from -2^63 to 2^64 - 1");
+    return FAIL(STATUS_INVALID, "%s", reader->error->message);
+}
+
 static status_t read_bool_of(const reader_t *reader, uint32_t object, const char *name,
                              const char *param, bool *value)
 {
@@ -114,9 +145,11 @@ static status_t refuse(const reader_t *reader, const char *param, const char *re
 
 static status_t read_model(const reader_t *reader, const char *served_name)
 {
-    uint32_t node = document_member(reader->request, 0, "model");
+    uint32_t node = member(reader, "model");
 
-    if (!node || document_kind(reader->request, node) != DOCUMENT_STRING)
+    if (!node)
+        return STATUS_OK; /* there is one only */
+    if (document_kind(reader->request, node) != DOCUMENT_STRING)
         return refuse(reader, "model", "model must be a string");
     if (document_equals(reader->request, node, served_name))
         return STATUS_OK;
@@ -129,13 +162,18 @@ static status_t read_model(const reader_t *reader, const char *served_name)
 /* Whatever would need several answers to one prompt, or an answer of another kind. */
 static status_t read_unsupported(const reader_t *reader)
 {
-    static const char *const names[] = {"echo",      "suffix",        "best_of",
-                                        "functions", "function_call", "audio"};
-    int64_t count = 1;
+    static const char *const names[] = {
+        "echo",           "suffix",       "functions",     "function_call",  "audio",
+        "guided_json",    "guided_regex", "guided_choice", "guided_grammar", "structured_outputs",
+        "structural_tag", "regex",        "ebnf",          "json_schema",    "prompt_logprobs"};
+    int64_t count = 1, best_of = 1;
 
     TRY(read_integer(reader, "n", 1, 128, &count));
+    TRY(read_integer(reader, "best_of", 1, 128, &best_of));
     if (count != 1)
         return refuse(reader, "n", "n must be 1: ask several times for several answers");
+    if (best_of != count)
+        return refuse(reader, "best_of", "best_of must be what n is");
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         uint32_t node = member(reader, names[i]);
 
@@ -172,7 +210,6 @@ static status_t read_sampling(const reader_t *reader, const model_generation_t *
                               uint64_t seed, record_sampling_t *sampling)
 {
     int64_t top_k = defaults->top_k;
-    int64_t wanted_seed = (int64_t)seed;
 
     *sampling = (record_sampling_t){.temperature = defaults->temperature,
                                     .top_p = defaults->top_p,
@@ -185,11 +222,13 @@ static status_t read_sampling(const reader_t *reader, const model_generation_t *
     TRY(read_number(reader, "frequency_penalty", -2, 2, &sampling->frequency_penalty));
     TRY(read_number(reader, "repetition_penalty", 0.01, 10, &sampling->repetition_penalty));
     TRY(read_integer(reader, "top_k", -1, VOCABULARY_MAX, &top_k));
-    TRY(read_integer(reader, "seed", -9007199254740991.0, 9007199254740991.0, &wanted_seed));
-    if (sampling->top_p == 0)
-        return refuse(reader, "top_p", "top_p must be above 0");
+    TRY(read_seed(reader, &seed));
+    if (sampling->top_p == 0) { /* nothing but the best token */
+        sampling->top_p = 1;
+        sampling->temperature = 0;
+    }
     sampling->top_k = top_k < 0 ? 0 : (uint32_t)top_k;
-    sampling->seed = (uint64_t)wanted_seed;
+    sampling->seed = seed;
     return STATUS_OK;
 }
 
@@ -313,31 +352,137 @@ static uint32_t function_name(const document_t *request, uint32_t object)
     return name && document_kind(request, name) == DOCUMENT_STRING ? name : DOCUMENT_NONE;
 }
 
-/* A function that tool_choice names must be one of the tools; all else about the two is for the chat
- * encoding to judge. */
+/* The string of a node, with a NUL behind it. */
+static void node_text(const document_t *request, uint32_t node, text_buffer_t *text)
+{
+    text_buffer_init(text, DOCUMENT_BYTES_MAX);
+    document_put_string(request, node, text);
+    text_put(text, "", 1);
+}
+
+/* Whether a tool behind `from` (DOCUMENT_NONE: any) has that name. */
+static bool is_offered(const document_t *request, uint32_t tools, uint32_t from, uint32_t name)
+{
+    bool found = false;
+    text_buffer_t text;
+
+    node_text(request, name, &text);
+    for (uint32_t tool = document_next(request, tools, from);
+         tool && !found && text.status == STATUS_OK; tool = document_next(request, tools, tool)) {
+        uint32_t other = function_name(request, tool);
+
+        found = other && document_equals(request, other, text.bytes);
+    }
+    text_buffer_fini(&text);
+    return found;
+}
+
+/* Each tool has a name of its own; a tool_choice that asks for a call needs tools, and one that names
+ * a function needs that one. That such a call comes is not enforced yet, so it is not promised. */
 static status_t read_tool_choice(const reader_t *reader)
 {
     const document_t *request = reader->request;
-    uint32_t choice = member(reader, "tool_choice"), tools = member(reader, "tools");
+    uint32_t choice = member(reader, "tool_choice"), tools = member(reader, "tools"), index = 0;
     uint32_t named = choice ? function_name(request, choice) : DOCUMENT_NONE;
-    uint32_t tool = DOCUMENT_NONE;
-    text_buffer_t name;
-    bool found = false;
+    bool required = choice && document_equals(request, choice, "required");
+    char param[64];
 
-    if (!named)
-        return STATUS_OK;
-    text_buffer_init(&name, DOCUMENT_BYTES_MAX);
-    document_put_string(request, named, &name);
-    text_put(&name, "", 1);
-    while (tools && !found && name.status == STATUS_OK &&
-           document_kind(request, tools) == DOCUMENT_ARRAY &&
-           (tool = document_next(request, tools, tool)) != DOCUMENT_NONE) {
-        uint32_t offered = function_name(request, tool);
+    if (tools && document_kind(request, tools) != DOCUMENT_ARRAY)
+        return refuse(reader, "tools", "must be an array");
+    for (uint32_t tool = tools ? document_next(request, tools, DOCUMENT_NONE) : DOCUMENT_NONE; tool;
+         tool = document_next(request, tools, tool), index++) {
+        uint32_t name = function_name(request, tool);
 
-        found = offered && document_equals(request, offered, name.bytes);
+        snprintf(param, sizeof(param), "tools[%u].function.name", index);
+        if (index >= TOOLS_MAX)
+            return refuse(reader, "tools", "more than 1024 tools");
+        if (name && is_offered(request, tools, tool, name))
+            return refuse(reader, param, "another tool has that name too");
     }
+    if ((required || named) && index == 0)
+        return refuse(reader, "tool_choice", "asks for a call, and there are no tools");
+    if (named && !is_offered(request, tools, DOCUMENT_NONE, named))
+        return refuse(reader, "tool_choice", "names a function not in tools");
+    if (required || named)
+        return refuse(reader, "tool_choice", "a call cannot be enforced yet: use auto or none");
+    return STATUS_OK;
+}
+
+/* Text is what comes; JSON is not enforced yet, so it is not promised. */
+static status_t read_response_format(const reader_t *reader)
+{
+    uint32_t format = member(reader, "response_format");
+    uint32_t type = format ? document_member(reader->request, format, "type") : DOCUMENT_NONE;
+
+    if (!format || (type && document_equals(reader->request, type, "text")))
+        return STATUS_OK;
+    return refuse(reader, "response_format",
+                  "only {\"type\": \"text\"}: JSON cannot be enforced yet");
+}
+
+/* Arguments of a call in the history: an object, as JSON text or as it is. */
+static status_t read_arguments(const reader_t *reader, uint32_t arguments, const char *param)
+{
+    text_buffer_t text;
+    document_t document = {0};
+    status_t status;
+
+    if (!arguments || document_kind(reader->request, arguments) != DOCUMENT_STRING)
+        return STATUS_OK; /* the chat encoding says what it may be */
+    node_text(reader->request, arguments, &text);
+    trail_reset();
+    status = text.status != STATUS_OK
+                 ? text.status
+                 : document_parse(&document, DOCUMENT_STRICT, text.bytes, text.used - 1);
+    if (status != STATUS_OK)
+        openai_error_set(reader->error, 400, param, "is not a JSON object: %s", trail_text());
+    else if (document_kind(&document, 0) != DOCUMENT_OBJECT)
+        status = refuse(reader, param, "is not a JSON object: at byte 0 is another value");
+    document_fini(&document);
+    text_buffer_fini(&text);
+    return status;
+}
+
+static status_t read_history(const reader_t *reader)
+{
+    const document_t *request = reader->request;
+    uint32_t messages = member(reader, "messages"), message = DOCUMENT_NONE, i = 0;
+
+    if (!messages || document_kind(request, messages) != DOCUMENT_ARRAY)
+        return STATUS_OK; /* the chat encoding says so */
+    while ((message = document_next(request, messages, message)) != DOCUMENT_NONE) {
+        uint32_t calls = document_member(request, message, "tool_calls"), call = DOCUMENT_NONE,
+                 j = 0;
+
+        while (calls && document_kind(request, calls) == DOCUMENT_ARRAY &&
+               (call = document_next(request, calls, call)) != DOCUMENT_NONE) {
+            uint32_t function = document_member(request, call, "function");
+            char param[sizeof(reader->error->param)];
+
+            snprintf(param, sizeof(param), "messages[%u].tool_calls[%u].function.arguments", i,
+                     j++);
+            TRY(read_arguments(
+                reader, function ? document_member(request, function, "arguments") : DOCUMENT_NONE,
+                param));
+        }
+        i++;
+    }
+    return STATUS_OK;
+}
+
+/* Who sends a key twice means one of the two, and nobody knows which. */
+static status_t read_keys(const reader_t *reader)
+{
+    uint32_t twin = document_twin(reader->request, 0);
+    text_buffer_t name;
+    status_t status;
+
+    if (!twin)
+        return STATUS_OK;
+    node_text(reader->request, twin, &name);
+    status = refuse(reader, name.status == STATUS_OK ? name.bytes : "", "is there twice");
     text_buffer_fini(&name);
-    return found ? STATUS_OK : refuse(reader, "tool_choice", "names a function not in tools");
+    return status;
 }
 
 status_t openai_parse(const document_t *request, bool chat, const char *served_name,
@@ -350,6 +495,7 @@ status_t openai_parse(const document_t *request, bool chat, const char *served_n
     parameters->parallel_tool_calls = true;
     if (document_kind(request, 0) != DOCUMENT_OBJECT)
         return refuse(&reader, "", "the body must be a JSON object");
+    TRY(read_keys(&reader));
     TRY(read_model(&reader, served_name));
     TRY(read_unsupported(&reader));
     TRY(read_stream(&reader, parameters));
@@ -358,8 +504,35 @@ status_t openai_parse(const document_t *request, bool chat, const char *served_n
     TRY(read_logprobs(&reader, chat, parameters));
     TRY(read_bias(&reader, config->vocabulary, parameters));
     TRY(read_stops(&reader, config->vocabulary, parameters));
-    TRY(read_tool_choice(&reader));
+    TRY(read_bool(&reader, "include_stop_str_in_output", &parameters->keep_stop));
+    TRY(read_response_format(&reader));
+    if (chat) {
+        TRY(read_tool_choice(&reader));
+        TRY(read_history(&reader));
+    }
     return read_bool(&reader, "parallel_tool_calls", &parameters->parallel_tool_calls);
+}
+
+/* The array of token ids `list`, into `ids`. */
+static status_t read_ids(const reader_t *reader, uint32_t list, uint32_t vocabulary, uint32_t *ids,
+                         uint32_t ids_max, uint32_t *id_count)
+{
+    const document_t *request = reader->request;
+
+    for (uint32_t item = document_next(request, list, DOCUMENT_NONE); item;
+         item = document_next(request, list, item)) {
+        double id;
+
+        if (!node_number(request, item, &id) || id != floor(id) || id < 0 || id >= vocabulary)
+            return refuse(reader, "prompt", "an item of prompt is no token id of this model");
+        if (*id_count == ids_max) {
+            (void)refuse(reader, "prompt", "the prompt is longer than the context");
+            reader->error->code = "context_length_exceeded";
+            return STATUS_TOO_LARGE;
+        }
+        ids[(*id_count)++] = (uint32_t)id;
+    }
+    return *id_count > 0 ? STATUS_OK : refuse(reader, "prompt", "the prompt is empty");
 }
 
 status_t openai_prompt(const document_t *request, uint32_t vocabulary, uint32_t *ids,
@@ -370,32 +543,24 @@ status_t openai_prompt(const document_t *request, uint32_t vocabulary, uint32_t 
 
     *text = DOCUMENT_NONE;
     *id_count = 0;
-    if (!prompt)
-        return refuse(&reader, "prompt", "prompt must be a string or an array of token ids");
-    if (document_kind(request, prompt) == DOCUMENT_STRING) {
+    if (prompt && document_kind(request, prompt) == DOCUMENT_STRING) {
         *text = prompt;
         return STATUS_OK;
     }
-    if (document_kind(request, prompt) != DOCUMENT_ARRAY)
-        return refuse(&reader, "prompt", "prompt must be a string or an array of token ids");
+    if (!prompt || document_kind(request, prompt) != DOCUMENT_ARRAY)
+        return refuse(
+            &reader, "prompt",
+            "prompt must be a string, an array of token ids, or an array of one of these");
     first = document_next(request, prompt, DOCUMENT_NONE);
-    if (first && document_kind(request, first) == DOCUMENT_STRING) {
-        if (document_next(request, prompt, first))
-            return refuse(&reader, "prompt", "one prompt a request: ask several times for several");
-        *text = first;
-        return STATUS_OK;
-    }
-    for (uint32_t item = first; item; item = document_next(request, prompt, item)) {
-        double id;
-
-        if (!node_number(request, item, &id) || id != floor(id) || id < 0 || id >= vocabulary)
-            return refuse(&reader, "prompt", "an item of prompt is no token id of this model");
-        if (*id_count == ids_max)
-            return refuse(&reader, "prompt", "the prompt is longer than the context");
-        ids[(*id_count)++] = (uint32_t)id;
-    }
-    if (*id_count == 0)
-        return refuse(&reader, "prompt", "the prompt is empty");
+    if (!first || document_kind(request, first) == DOCUMENT_NUMBER)
+        return read_ids(&reader, prompt, vocabulary, ids, ids_max, id_count);
+    if (document_next(request, prompt, first))
+        return refuse(&reader, "prompt", "one prompt a request: ask several times for several");
+    if (document_kind(request, first) == DOCUMENT_ARRAY)
+        return read_ids(&reader, first, vocabulary, ids, ids_max, id_count);
+    if (document_kind(request, first) != DOCUMENT_STRING)
+        return refuse(&reader, "prompt", "an item of prompt is no token id of this model");
+    *text = first;
     return STATUS_OK;
 }
 

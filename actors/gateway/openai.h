@@ -25,7 +25,8 @@ typedef struct {
     bool stream;
     bool include_usage;
     bool parallel_tool_calls;
-    bool logprobs; /* wanted, of `sampling.logprobs - 1` alternatives */
+    bool keep_stop; /* the stop string that ends the answer is shown */
+    bool logprobs;  /* wanted, of `sampling.logprobs - 1` alternatives */
     uint32_t timeout_ms; /* 0: none */
     uint64_t salt;
     record_limits_t limits;   /* output_tokens_max 0: as far as the context goes */
@@ -49,7 +50,7 @@ MUST_USE status_t openai_parse(const document_t *request, bool chat, const char 
                                openai_error_t *error);
 
 /* The prompt of /v1/completions: a string (PLAIN text) or an array of token ids, which are written
- * to `ids`. Sets *text to the string's node, or DOCUMENT_NONE. */
+ * to `ids`; or an array of one of these. Sets *text to the string's node, or DOCUMENT_NONE. */
 MUST_USE status_t openai_prompt(const document_t *request, uint32_t vocabulary, uint32_t *ids,
                                 uint32_t ids_max, uint32_t *id_count, uint32_t *text,
                                 openai_error_t *error);

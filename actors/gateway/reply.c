@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/utf8.h"
+
 enum { BUFFERS = 10, TOO_LARGE_STATUS = 500, NO_MEMORY_STATUS = 503 };
 
 /* ---- small pieces of JSON -------------------------------------------------------------------- */
@@ -109,13 +111,21 @@ static void settle(reply_t *reply, size_t out_before)
 
 /* ---- logprobs -------------------------------------------------------------------------------- */
 
-/* The token's own text: whole characters, U+FFFD where it is part of one. */
-static size_t token_text(reply_t *reply, uint32_t token)
+/* The token's own text as a JSON string; of one that is no whole characters its bytes, so that no two
+ * tokens look alike: "bytes:\\xe6\\x97". */
+static void put_token_text(const reply_t *reply, text_buffer_t *out, uint32_t token)
 {
-    tokenizer_decoder_t decoder = {0};
-    size_t length = tokenizer_decode(reply->facts.tokenizer, &decoder, token, reply->delta);
+    size_t length, broken_at;
+    const char *piece = tokenizer_piece(reply->facts.tokenizer, token, &length);
 
-    return length + tokenizer_decode_end(&decoder, reply->delta + length);
+    if (utf8_check(piece, length, &broken_at)) {
+        put_string(out, piece, length);
+        return;
+    }
+    text_put_text(out, "\"bytes:");
+    for (size_t i = 0; i < length; i++)
+        put_format(out, "\\\\x%02x", (unsigned char)piece[i]);
+    text_put_text(out, "\"");
 }
 
 static void put_token_entry(reply_t *reply, text_buffer_t *out, uint32_t token, float logprob)
@@ -124,7 +134,7 @@ static void put_token_entry(reply_t *reply, text_buffer_t *out, uint32_t token, 
     const char *piece = tokenizer_piece(reply->facts.tokenizer, token, &length);
 
     text_put_text(out, "{\"token\": ");
-    put_string(out, reply->delta, token_text(reply, token));
+    put_token_text(reply, out, token);
     text_put_text(out, ", \"logprob\": ");
     put_logprob(out, logprob);
     text_put_text(out, ", \"bytes\": [");
@@ -154,7 +164,7 @@ static void add_completion_logprob(reply_t *reply, const record_token_t *token)
     const char *comma = reply->logprobs.used ? ", " : "";
 
     text_put_text(&reply->logprobs, comma);
-    put_string(&reply->logprobs, reply->delta, token_text(reply, token->token));
+    put_token_text(reply, &reply->logprobs, token->token);
     text_put_text(&reply->values, comma);
     put_logprob(&reply->values, token->logprob);
     put_format(&reply->offsets, "%s%u", comma, reply->characters);
@@ -162,20 +172,24 @@ static void add_completion_logprob(reply_t *reply, const record_token_t *token)
     text_put_text(&reply->tops, "{");
     for (uint32_t i = 0; i < token->top_tokens.count; i++) {
         text_put_text(&reply->tops, i ? ", " : "");
-        put_string(&reply->tops, reply->delta, token_text(reply, token->top_tokens.data[i]));
+        put_token_text(reply, &reply->tops, token->top_tokens.data[i]);
         text_put_text(&reply->tops, ": ");
         put_logprob(&reply->tops, token->top_logprobs.data[i]);
     }
     text_put_text(&reply->tops, "}");
 }
 
-/* `"logprobs": ...` of a choice, with what has come since the last one. */
-static void put_logprobs(reply_t *reply, text_buffer_t *out)
+/* `"logprobs": ...` of a choice, with what has come since the last one. Who asked for them gets an
+ * object at the latest in the last choice, be it empty. */
+static void put_logprobs(reply_t *reply, text_buffer_t *out, bool last)
 {
-    if (!reply->facts.parameters->logprobs || !reply->logprobs.used) {
+    bool owed = reply->logprobs.used || (last && !reply->logprobs_told);
+
+    if (!reply->facts.parameters->logprobs || !owed) {
         text_put_text(out, "\"logprobs\": null");
         return;
     }
+    reply->logprobs_told = true;
     if (reply->facts.chat) {
         text_put_text(out, "\"logprobs\": {\"content\": [");
         put_all(out, &reply->logprobs);
@@ -219,19 +233,33 @@ static void chunk_begin(reply_t *reply)
     text_put_text(&reply->out, reply->facts.chat ? "\"delta\": {" : "\"text\": ");
 }
 
+/* What ended the choice, and what was kept from it. */
+static void put_finish(reply_t *reply, const char *finish)
+{
+    text_buffer_t *out = &reply->out;
+
+    put_format(out, ", \"finish_reason\": \"%s\"", finish);
+    if (reply->stop) {
+        text_put_text(out, ", \"stop_reason\": ");
+        put_string(out, reply->stop, reply->stop_bytes);
+    } else if (reply->stop_token) {
+        put_format(out, ", \"stop_reason\": %u", reply->stop_token - 1);
+    }
+    if (reply->suppressed_count) {
+        text_put_text(out, ", \"suppressed\": [");
+        put_all(out, &reply->suppressed);
+        text_put_text(out, "]");
+    }
+}
+
 static void chunk_end(reply_t *reply, const char *finish)
 {
     text_put_text(&reply->out, reply->facts.chat ? "}, " : ", ");
-    put_logprobs(reply, &reply->out);
+    put_logprobs(reply, &reply->out, finish != NULL);
     if (finish)
-        put_format(&reply->out, ", \"finish_reason\": \"%s\"", finish);
+        put_finish(reply, finish);
     else
         text_put_text(&reply->out, ", \"finish_reason\": null");
-    if (finish && reply->suppressed_count) {
-        text_put_text(&reply->out, ", \"suppressed\": [");
-        put_all(&reply->out, &reply->suppressed);
-        text_put_text(&reply->out, "]");
-    }
     text_put_text(&reply->out, "}]}\n\n");
 }
 
@@ -303,10 +331,20 @@ static void collect_event(reply_t *reply, const answer_event_t *event)
     }
 }
 
+static void pass_stops(reply_t *reply, const char *text, size_t length);
+static void show_held(reply_t *reply);
+
 static void on_answer(void *context, const answer_event_t *event)
 {
     reply_t *reply = context;
 
+    if (reply->stopped)
+        return; /* behind a stop string */
+    if (event->kind == ANSWER_CONTENT) {
+        pass_stops(reply, event->text, event->length);
+        return;
+    }
+    show_held(reply); /* a stop string does not go on behind something else */
     if (event->kind == ANSWER_SUPPRESSED) {
         text_put_text(&reply->suppressed, reply->suppressed_count++ ? ", " : "");
         put_string(&reply->suppressed, event->text, event->length);
@@ -322,14 +360,15 @@ static void on_answer(void *context, const answer_event_t *event)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Text that no stop string can take back any more. */
+/* Content that no stop string can take back any more. */
 static void show(reply_t *reply, const char *text, size_t length)
 {
+    const answer_event_t event = {.kind = ANSWER_CONTENT, .text = text, .length = length};
+
     if (length == 0)
         return;
-    if (reply->facts.chat) {
-        if (answer_feed(&reply->answer, text, length) != STATUS_OK)
-            reply->status = STATUS_NO_MEMORY;
+    if (reply->facts.chat && reply->facts.parameters->stream) {
+        stream_event(reply, &event);
     } else if (reply->facts.parameters->stream) {
         chunk_begin(reply);
         put_string(&reply->out, text, length);
@@ -362,6 +401,7 @@ static void pass_stops(reply_t *reply, const char *text, size_t length)
     const openai_parameters_t *parameters = reply->facts.parameters;
     text_buffer_t *held = &reply->held;
     const char *first = NULL;
+    uint32_t stop = 0;
     size_t keep;
 
     if (parameters->stop_count == 0) {
@@ -375,11 +415,17 @@ static void pass_stops(reply_t *reply, const char *text, size_t length)
         const char *found =
             memmem(held->bytes, held->used, parameters->stops[i].text, parameters->stops[i].bytes);
 
-        if (found && (!first || found < first))
+        if (found && (!first || found < first)) {
             first = found;
+            stop = i;
+        }
     }
     if (first) {
         reply->stopped = true;
+        reply->stop = parameters->stops[stop].text;
+        reply->stop_bytes = parameters->stops[stop].bytes;
+        if (parameters->keep_stop)
+            first += reply->stop_bytes;
         show(reply, held->bytes, (size_t)(first - held->bytes));
         empty(held);
         return;
@@ -388,6 +434,21 @@ static void pass_stops(reply_t *reply, const char *text, size_t length)
     show(reply, held->bytes, held->used - keep);
     memmove(held->bytes, held->bytes + held->used - keep, keep);
     held->used = keep;
+}
+
+static void show_held(reply_t *reply)
+{
+    show(reply, reply->held.bytes, reply->held.used);
+    empty(&reply->held);
+}
+
+/* Text of the model, on its way to the client. */
+static void take_text(reply_t *reply, const char *text, size_t length)
+{
+    if (!reply->facts.chat)
+        pass_stops(reply, text, length);
+    else if (answer_feed(&reply->answer, text, length) != STATUS_OK)
+        reply->status = STATUS_NO_MEMORY;
 }
 
 static bool is_among(const uint32_t *tokens, uint32_t count, uint32_t token)
@@ -405,9 +466,12 @@ static void put_token(reply_t *reply, const record_token_t *token)
     size_t length;
 
     reply->completion_tokens++;
-    if ((is_end && !limits->ignore_eos) ||
-        is_among(limits->stop_tokens.data, limits->stop_tokens.count, token->token))
+    if (is_end && !limits->ignore_eos)
         return; /* it says that the text ends; it is no text */
+    if (is_among(limits->stop_tokens.data, limits->stop_tokens.count, token->token)) {
+        reply->stop_token = token->token + 1;
+        return;
+    }
     if (reply->facts.parameters->logprobs && reply->facts.chat)
         add_chat_logprob(reply, token);
     if (reply->facts.parameters->logprobs && !reply->facts.chat)
@@ -417,7 +481,7 @@ static void put_token(reply_t *reply, const record_token_t *token)
     length = tokenizer_decode(reply->facts.tokenizer, &reply->decoder, token->token, reply->delta);
     for (size_t i = 0; i < length; i++)
         reply->characters += (reply->delta[i] & 0xc0) != 0x80;
-    pass_stops(reply, reply->delta, length);
+    take_text(reply, reply->delta, length);
 }
 
 void reply_token(reply_t *reply, const record_token_t *token)
@@ -563,13 +627,8 @@ static void put_whole(reply_t *reply, const char *finish, uint32_t cached_tokens
         put_string(out, reply->content.bytes, reply->content.used);
     }
     text_put_text(out, ", ");
-    put_logprobs(reply, out);
-    put_format(out, ", \"finish_reason\": \"%s\"", finish);
-    if (reply->suppressed_count) {
-        text_put_text(out, ", \"suppressed\": [");
-        put_all(out, &reply->suppressed);
-        text_put_text(out, "]");
-    }
+    put_logprobs(reply, out, true);
+    put_finish(reply, finish);
     text_put_text(out, "}], ");
     put_usage(reply, cached_tokens);
     text_put_text(out, "}");
@@ -583,8 +642,7 @@ static void put_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens)
     if (!reply->stopped) {
         size_t length = tokenizer_decode_end(&reply->decoder, reply->delta);
 
-        pass_stops(reply, reply->delta, length);
-        show(reply, reply->held.bytes, reply->held.used);
+        take_text(reply, reply->delta, length);
     }
     if (reply->stopped)
         reason = END_STOPPED;
@@ -594,6 +652,9 @@ static void put_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens)
                       reason == END_LENGTH ? ANSWER_ENDED_BY_LENGTH : ANSWER_ENDED_BY_EOS,
                       &finish) != STATUS_OK)
         reply->status = STATUS_NO_MEMORY;
+    show_held(reply);
+    if (reply->stopped && finish == ANSWER_LENGTH)
+        finish = ANSWER_STOP; /* a stop string in the last bytes */
     if (reply->facts.parameters->stream)
         put_stream_end(reply, finishes[finish], cached_tokens);
     else

@@ -1,6 +1,7 @@
 /* reply.h - tokens become the bytes of an HTTP answer, streamed or whole, in the API's form.
  *
- * token -> text (whole characters) -> stop strings -> reasoning, content and tool calls -> chunks.
+ * Chats: token -> text (whole characters) -> reasoning, content and tool calls -> stop strings in the
+ * content -> chunks. Completions: token -> text -> stop strings -> chunks.
  * One answer, one reply_t; bytes to be sent stand in `out`, and whoever sends them empties it.
  * No JSON library: what is written here is escaped here.
  */
@@ -55,6 +56,10 @@ typedef struct {
     bool begun;          /* the role was sent */
     bool streaming; /* set by whoever sends: the stream has begun, so an error is an event in it */
     bool stopped;   /* a stop string was met: what follows is not shown */
+    const char *stop;      /* that string, in the parameters */
+    uint32_t stop_bytes;
+    uint32_t stop_token;   /* 1 + the stop token that came; 0: none */
+    bool logprobs_told;    /* some object of logprobs was sent */
     bool ended;
     status_t status; /* NO_MEMORY, TOO_LARGE: the answer could not be kept and ends as an error */
 } reply_t;

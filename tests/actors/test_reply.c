@@ -12,6 +12,7 @@
 #include "actors/gateway/metrics.h"
 #include "actors/gateway/pending.h"
 #include "actors/gateway/reply.h"
+#include "model/utf8.h"
 #include "actors/rank/convert.h"
 #include "model/sampler.h"
 
@@ -175,6 +176,104 @@ static void test_the_least_of_three_timeouts_counts(void **state)
     }
 }
 
+#define TOOL "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}"
+/* The second call of the second message has these arguments. */
+#define HISTORY(arguments)                                                                         \
+    "{\"messages\": [{\"role\": \"user\"}, {\"role\": \"assistant\", \"tool_calls\": ["            \
+    "{\"function\": {\"arguments\": \"{}\"}}, {\"function\": {\"arguments\": " arguments "}}]}]}"
+
+static void test_seeds_are_exact(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t seed;
+    } rows[] = {
+        {"0", 0},
+        {"-1", UINT64_MAX},
+        {"9007199254740993", 9007199254740993},
+        {"9223372036854775807", INT64_MAX},
+        {"-9223372036854775808", UINT64_C(1) << 63},
+        {"18446744073709551615", UINT64_MAX},
+        {"1e3", 1000},
+        {"5.0", 5},
+        {"null", 7}, /* the gateway's own */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        openai_parameters_t p;
+        openai_error_t error;
+        char body[64];
+
+        (void)snprintf(body, sizeof(body), "{\"seed\": %s}", rows[i].text);
+        assert_int_equal(parse(body, i % 2, &p, &error), STATUS_OK);
+        assert_true(p.sampling.seed == rows[i].seed);
+    }
+}
+
+static void test_what_others_take_is_taken(void **state)
+{
+    static const char *const bodies[] = {
+        "{}",
+        "{\"model\": null, \"best_of\": 1, \"n\": 1, \"top_p\": 0, \"temperature\": 1}",
+        "{\"response_format\": {\"type\": \"text\"}, \"tool_choice\": \"auto\"}",
+        "{\"tools\": [" TOOL "], \"tool_choice\": \"none\", \"x\": {\"a\": 1, \"a\": 2}}",
+        HISTORY("\"{\\\"a\\\": 1}\""),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bodies); i++) {
+        openai_parameters_t p;
+        openai_error_t error;
+
+        if (parse(bodies[i], true, &p, &error) != STATUS_OK)
+            fail_msg("%s: %s", bodies[i], error.message);
+        if (i == 1) /* the best token */
+            assert_true(p.sampling.temperature == 0 && p.sampling.top_p > 0);
+    }
+}
+
+static void test_a_prompt_has_four_forms(void **state)
+{
+    static const struct {
+        const char *prompt;
+        uint32_t ids; /* 0: text, UINT32_MAX: refused */
+    } rows[] = {
+        {"\"a\"", 0},
+        {"[\"a\"]", 0},
+        {"[1, 2]", 2},
+        {"[[1, 2, 3]]", 3},
+        {"[]", UINT32_MAX},
+        {"[[]]", UINT32_MAX},
+        {"5", UINT32_MAX},
+        {"[[1], [2]]", UINT32_MAX},
+        {"[\"a\", \"b\"]", UINT32_MAX},
+        {"[1, \"a\"]", UINT32_MAX},
+        {"[{}]", UINT32_MAX},
+        {"[[1, 2, 3, 4, 5]]", UINT32_MAX},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        document_t document = {0};
+        openai_error_t error = {0};
+        uint32_t ids[4], count, text;
+        char body[64];
+        status_t status;
+
+        (void)snprintf(body, sizeof(body), "{\"prompt\": %s}", rows[i].prompt);
+        assert_int_equal(document_parse(&document, DOCUMENT_STRICT, body, strlen(body)), STATUS_OK);
+        status =
+            openai_prompt(&document, config.vocabulary, ids, COUNT_OF(ids), &count, &text, &error);
+        assert_int_equal(status != STATUS_OK, rows[i].ids == UINT32_MAX);
+        if (status != STATUS_OK)
+            assert_string_equal(error.param, "prompt");
+        else
+            assert_true(count == rows[i].ids && (text != DOCUMENT_NONE) == (count == 0));
+        document_fini(&document);
+    }
+}
+
 static void test_wrong_parameters_are_named(void **state)
 {
     static const struct {
@@ -182,11 +281,29 @@ static void test_wrong_parameters_are_named(void **state)
         const char *param;
         unsigned status;
     } cases[] = {
-        {"{}", "model", 400},
+        {"{\"model\": 7}", "model", 400},
+        {"{\"seed\": 1, \"stop\": \"a\", \"s\\u0065ed\": 2}", "seed", 400},
+        {"{\"seed\": 18446744073709551616}", "seed", 400},
+        {"{\"seed\": -9223372036854775809}", "seed", 400},
+        {"{\"seed\": 1.5}", "seed", 400},
+        {"{\"top_p\": -0.1}", "top_p", 400},
+        {"{\"best_of\": 2}", "best_of", 400},
+        {"{\"guided_json\": {}}", "guided_json", 400},
+        {"{\"response_format\": {\"type\": \"json_object\"}}", "response_format", 400},
+        {"{\"response_format\": {}}", "response_format", 400},
+        {"{\"tool_choice\": \"required\"}", "tool_choice", 400},
+        {"{\"tools\": [], \"tool_choice\": \"required\"}", "tool_choice", 400},
+        {"{\"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}}",
+         "tool_choice", 400},
+        {"{\"tools\": [" TOOL "], \"tool_choice\": \"required\"}", "tool_choice", 400},
+        {"{\"tools\": [" TOOL ", " TOOL "]}", "tools[0].function.name", 400},
+        {HISTORY("\"{\\\"city\\\": \\\"Par\""), "messages[1].tool_calls[1].function.arguments",
+         400},
+        {HISTORY("\"[1]\""), "messages[1].tool_calls[1].function.arguments", 400},
+        {HISTORY("\"\""), "messages[1].tool_calls[1].function.arguments", 400},
         {"{\"model\": \"other\"}", "model", 404},
         {"{\"model\": \"tiny\", \"temperature\": 3}", "temperature", 400},
         {"{\"model\": \"tiny\", \"temperature\": \"hot\"}", "temperature", 400},
-        {"{\"model\": \"tiny\", \"top_p\": 0}", "top_p", 400},
         {"{\"model\": \"tiny\", \"n\": 2}", "n", 400},
         {"{\"model\": \"tiny\", \"max_tokens\": 0}", "max_tokens", 400},
         {"{\"model\": \"tiny\", \"max_tokens\": 1.5}", "max_tokens", 400},
@@ -413,6 +530,115 @@ static void test_stop_string_cuts_even_across_tokens(void **state)
     assert_string_equal(text_at(body, "message", "content"), "one never seen, not that; ");
     json_decref(body);
     finish(scene);
+}
+
+/* They look at content: not at reasoning, tags, names or arguments; and say which one it was. */
+static void test_stop_strings_look_at_content_only(void **state)
+{
+    static const struct {
+        const char *stop, *content, *finish;
+        bool stopped;
+    } rows[] = {
+        {"\"Hm\"", "Let me look.", "tool_calls", false},
+        {"\"a \\\"b\"", "Let me look.", "tool_calls", false},
+        {"\"look\\\">\"", "Let me look.", "tool_calls", false},
+        {"\"DSML\"", "Let me look.", "tool_calls", false},
+        {"[\"zz\", \"me l\"]", "Let ", "stop", true},
+        {"[\"zz\", \"me l\"], \"include_stop_str_in_output\": true", "Let me l", "stop", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        bool stream = i % 2;
+        char body[256], joined[512];
+        scene_t *scene;
+
+        (void)snprintf(body, sizeof(body), "{\"stream\": %s, \"stop\": %s}",
+                       stream ? "true" : "false", rows[i / 2].stop);
+        scene = begin(body, true, true, true);
+        say(scene, "Hm.</think>" CALL);
+        assert_int_equal(scene->reply.stopped, rows[i / 2].stopped);
+        reply_end(&scene->reply, END_STOP, 0, "");
+        if (stream) {
+            join(scene, "content", joined, sizeof(joined));
+            assert_string_equal(joined, rows[i / 2].content);
+        } else {
+            json_t *answer = whole(scene);
+
+            assert_string_equal(text_at(answer, "message", "content"), rows[i / 2].content);
+            assert_string_equal(text_at(answer, "message", "reasoning_content"), "Hm.");
+            json_decref(answer);
+        }
+        (void)snprintf(body, sizeof(body), "\"finish_reason\": \"%s\"", rows[i / 2].finish);
+        assert_true(says(scene, body));
+        assert_int_equal(says(scene, "\"stop_reason\": \"me l\""), rows[i / 2].stopped);
+        finish(scene);
+    }
+}
+
+static void test_a_stop_token_says_which_it_was(void **state)
+{
+    scene_t *scene = begin("{\"stop_token_ids\": [300]}", true, false, false);
+
+    (void)state;
+    say(scene, "a");
+    reply_token(&scene->reply, &(record_token_t){.token = 300});
+    reply_end(&scene->reply, END_STOP, 0, "");
+    assert_true(says(scene, "\"stop_reason\": 300"));
+    finish(scene);
+}
+
+/* Parts of characters have spellings of their own, so that no key of an object is there twice. */
+static void test_every_alternative_has_a_key_of_its_own(void **state)
+{
+    enum { TOPS = 20 };
+    uint32_t tops[TOPS];
+    float logprobs[TOPS];
+    uint32_t count = 0;
+
+    (void)state;
+    for (uint32_t token = 0; count < TOPS && token < config.vocabulary; token++) {
+        size_t length, broken_at;
+        const char *piece = tokenizer_piece(tokenizer, token, &length);
+
+        if (!utf8_check(piece, length, &broken_at)) {
+            logprobs[count] = -1;
+            tops[count++] = token;
+        }
+    }
+    assert_int_equal(count, TOPS);
+    for (int chat = 0; chat < 2; chat++) {
+        scene_t *scene =
+            begin(chat ? "{\"logprobs\": true, \"top_logprobs\": 20}" : "{\"logprobs\": 20}", chat,
+                  false, false);
+
+        reply_token(&scene->reply, &(record_token_t){.token = tops[0],
+                                                     .top_tokens = {tops, TOPS},
+                                                     .top_logprobs = {logprobs, TOPS}});
+        reply_end(&scene->reply, END_LENGTH, 0, "");
+        json_decref(whole(scene)); /* refuses keys that are there twice */
+        assert_true(says(scene, "\"bytes:\\\\x"));
+        finish(scene);
+    }
+}
+
+static void test_an_empty_answer_has_empty_logprobs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        bool chat = i % 2, stream = i / 2;
+        char body[64];
+        scene_t *scene;
+
+        (void)snprintf(body, sizeof(body), "{\"stream\": %s, \"logprobs\": %s}",
+                       stream ? "true" : "false", chat ? "true" : "1");
+        scene = begin(body, chat, false, false);
+        reply_token(&scene->reply, &(record_token_t){.token = END_TOKEN});
+        reply_end(&scene->reply, END_STOP, 0, "");
+        assert_true(says(scene, chat ? "\"logprobs\": {\"content\": []}"
+                                     : "\"logprobs\": {\"tokens\": [], \"token_logprobs\": []"));
+        finish(scene);
+    }
 }
 
 static void test_text_held_for_a_stop_string_comes_out_at_the_end(void **state)
@@ -654,6 +880,13 @@ int main(void)
         cmocka_unit_test(test_parameters_are_read),
         cmocka_unit_test(test_a_length_has_the_name_that_brought_it),
         cmocka_unit_test(test_the_least_of_three_timeouts_counts),
+        cmocka_unit_test(test_seeds_are_exact),
+        cmocka_unit_test(test_what_others_take_is_taken),
+        cmocka_unit_test(test_a_prompt_has_four_forms),
+        cmocka_unit_test(test_stop_strings_look_at_content_only),
+        cmocka_unit_test(test_a_stop_token_says_which_it_was),
+        cmocka_unit_test(test_every_alternative_has_a_key_of_its_own),
+        cmocka_unit_test(test_an_empty_answer_has_empty_logprobs),
         cmocka_unit_test(test_wrong_parameters_are_named),
         cmocka_unit_test(test_an_error_is_json_whatever_it_quotes),
         cmocka_unit_test(test_whole_answer_has_reasoning_content_and_calls),
