@@ -102,7 +102,8 @@ static status_t say_switch(chat_encoding_t *e, thinking_t *thinking, uint32_t no
 static status_t say_effort(chat_encoding_t *e, thinking_t *thinking, uint32_t node,
                            const char *param)
 {
-    static const char *const efforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+    static const char *const efforts[] = {"none", "minimal", "low", "medium",
+                                          "high", "xhigh",   "max"};
     enum { NONE = 0, XHIGH = 5 };
     char reason[sizeof(e->refusal->reason)];
     size_t effort = 0;
@@ -112,7 +113,8 @@ static status_t say_effort(chat_encoding_t *e, thinking_t *thinking, uint32_t no
     while (effort < COUNT_OF(efforts) && !document_equals(e->request, node, efforts[effort]))
         effort++;
     if (effort == COUNT_OF(efforts))
-        return chat_refuse(e, "must be none, minimal, low, medium, high, xhigh or max", "%s", param);
+        return chat_refuse(e, "must be none, minimal, low, medium, high, xhigh or max", "%s",
+                           param);
     TRY(say_on(e, thinking, effort != NONE, param));
     if (effort == NONE)
         return STATUS_OK;

@@ -262,13 +262,36 @@ static void default_list(const parser_t *p, const schema_key_t *key, char *base)
     parse_section(&inner, YAML_NONE, base + key->offset);
 }
 
+static void parse_words(const parser_t *p, const schema_key_t *key, uint32_t node, char *field)
+{
+    size_t used = 0;
+
+    field[0] = '\0';
+    for (uint32_t i = node_at(p, node)->first; i != YAML_NONE; i = node_at(p, i)->next) {
+        const yaml_tree_node_t *n = node_at(p, i);
+        const char *text = n->kind == YAML_SCALAR ? yaml_text(&p->load->tree, n->text) : NULL;
+        size_t bytes = text ? strlen(text) : 0;
+        bool good = bytes > 0 && used + bytes + 2 <= key->width;
+
+        for (size_t at = 0; good && at < bytes; at++)
+            good = text[at] > ' ' && text[at] < 0x7f;
+        if (!good) {
+            complain_value(p, n->at, key, text, yaml_kind_text(n->kind));
+            return;
+        }
+        used += (size_t)snprintf(field + used, key->width - used, "%s%s", used ? " " : "", text);
+    }
+}
+
 static void parse_value(const parser_t *p, const schema_key_t *key, uint32_t node, void *base)
 {
     const yaml_tree_node_t *n = node_at(p, node);
     char *field = (char *)base + key->offset;
-    yaml_kind_t wanted = key->type == SCHEMA_MAP                                   ? YAML_MAP
-                         : key->type == SCHEMA_LIST || key->type == SCHEMA_DEVICES ? YAML_LIST
-                                                                                   : YAML_SCALAR;
+    yaml_kind_t wanted =
+        key->type == SCHEMA_MAP ? YAML_MAP
+        : key->type == SCHEMA_LIST || key->type == SCHEMA_DEVICES || key->type == SCHEMA_WORDS
+            ? YAML_LIST
+            : YAML_SCALAR;
     if (n->kind != wanted) {
         const char *text = n->kind == YAML_SCALAR ? yaml_text(&p->load->tree, n->text) : NULL;
         complain_value(p, n->kind == YAML_NULL ? n->key_at : n->at, key, text,
@@ -285,6 +308,8 @@ static void parse_value(const parser_t *p, const schema_key_t *key, uint32_t nod
         parse_list(p, key, node, base);
     } else if (key->type == SCHEMA_DEVICES) {
         parse_devices(p, key, node, base);
+    } else if (key->type == SCHEMA_WORDS) {
+        parse_words(p, key, node, field);
     } else {
         const char *text = yaml_text(&p->load->tree, n->text);
         if (!store_text(p, key, text, n->quoted, field))

@@ -44,6 +44,24 @@ static void format_devices(const topology_group_t *group, char *text, size_t siz
     snprintf(text + used, size - used, "]");
 }
 
+/* Words hold nothing that a YAML text in quotes would have to escape but quotes and backslashes. */
+static void format_words(const char *words, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    while (*words) {
+        size_t bytes = strcspn(words, " ");
+
+        used += (size_t)snprintf(text + used, size - used, "%s\"", used > 1 ? ", " : "");
+        for (size_t i = 0; i < bytes; i++)
+            used += (size_t)snprintf(text + used, size - used, "%s%c",
+                                     words[i] == '"' || words[i] == '\\' ? "\\" : "", words[i]);
+        used += (size_t)snprintf(text + used, size - used, "\"");
+        words += bytes + (words[bytes] == ' ');
+    }
+    snprintf(text + used, size - used, "]");
+}
+
 void topology_format(const topology_t *topology, const schema_key_t *key, const void *base,
                      char *text, size_t size)
 {
@@ -68,6 +86,9 @@ void topology_format(const topology_t *topology, const schema_key_t *key, const 
         format_quoted(topology->hosts[host].name, text, size);
         break;
     }
+    case SCHEMA_WORDS:
+        format_words(field, text, size);
+        break;
     case SCHEMA_DEVICES:
         format_devices(base, text, size);
         break;

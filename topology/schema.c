@@ -181,6 +181,12 @@ static const schema_key_t gateway_keys[] = {
      .max = 65535,
      .standard = "8001",
      .meaning = "port for metrics and administration"},
+    {.name = "cors",
+     .type = SCHEMA_WORDS,
+     AT(topology_gateway_t, cors),
+     .derived = "none",
+     .meaning = "origins whose pages may ask from a browser, as [\"https://example.org\"]; "
+                "[\"*\"]: all"},
     {.name = "queued_max",
      .type = SCHEMA_NUMBER,
      AT(topology_gateway_t, queued_max),

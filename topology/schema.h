@@ -22,6 +22,7 @@ typedef enum {
     SCHEMA_CHOICE,   /* one of choices */
     SCHEMA_HOST,     /* name of a host */
     SCHEMA_DEVICES,  /* list of device numbers, one for each rank */
+    SCHEMA_WORDS,    /* list of words without spaces, kept as one text with spaces between */
     SCHEMA_MAP,      /* keys of `section`; fields of the same struct */
     SCHEMA_LIST      /* list of maps with keys of `section` */
 } schema_type_t;

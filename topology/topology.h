@@ -75,6 +75,7 @@ typedef struct {
     char admin_listen[ADDRESS_BYTES_MAX];
     uint16_t port;
     uint16_t admin_port; /* metrics and commands, apart from the clients' port */
+    char cors[CORS_BYTES_MAX]; /* origins, spaces between; "": none */
     uint32_t queued_max; /* requests that wait for a prefill group; more get 429 */
     uint32_t streams_max;
 } topology_gateway_t;

@@ -172,6 +172,7 @@ void schema_describe(const schema_key_t *key, char *text, size_t size)
         [SCHEMA_CHOICE] = "a word",
         [SCHEMA_HOST] = "the name of a host",
         [SCHEMA_DEVICES] = "a list of device numbers",
+        [SCHEMA_WORDS] = "a list of words",
         [SCHEMA_MAP] = "a map",
         [SCHEMA_LIST] = "a list of maps",
     };

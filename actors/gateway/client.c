@@ -74,12 +74,13 @@ static status_t open_all(port_state_t *self, const client_setup_t *setup)
 {
     static const http_handlers_t handlers = {routes_request, client_more, client_done};
     const topology_gateway_t *gateway = &self->topology->gateways[setup->gateway];
-    http_limits_t limits = {.descriptors =
-                                ADMIN_CONNECTIONS_MAX + CLIENT_FILES +
-                                CLIENT_FILES_PER_ACTOR * (uint32_t)self->topology->actor_count,
-                            .body_bytes = CLIENT_BODY_BYTES + (size_t)CLIENT_BODY_BYTES_PER_TOKEN *
-                                                                  self->topology->context_tokens,
-                            .bodies_bytes = CLIENT_BODIES_BYTES};
+    http_limits_t limits = {
+        .descriptors = ADMIN_CONNECTIONS_MAX + CLIENT_FILES +
+                       CLIENT_FILES_PER_ACTOR * (uint32_t)self->topology->actor_count,
+        .origins = gateway->cors,
+        .body_bytes = CLIENT_BODY_BYTES +
+                      (size_t)CLIENT_BODY_BYTES_PER_TOKEN * self->topology->context_tokens,
+        .bodies_bytes = CLIENT_BODIES_BYTES};
 
     self->client_max = gateway->streams_max + 1;
     if (self->client_max > 1u << CLIENT_BITS)

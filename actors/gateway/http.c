@@ -21,14 +21,24 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/random.h"
 
-enum { EVENTS_MAX = 64, CONNECTION_MEMORY_BYTES = 32 << 10, CONNECTIONS_MIN = 8 };
+#define REQUEST_ID_HEADER "x-request-id"
+
+enum {
+    EVENTS_MAX = 64,
+    CONNECTION_MEMORY_BYTES = 32 << 10,
+    CONNECTIONS_MIN = 8,
+    FORGOTTEN_TIMES_MAX = 4
+};
 
 typedef enum { RECEIVING, WAITING, ANSWERING } exchange_state_t;
 
@@ -56,12 +66,17 @@ struct http_exchange {
     size_t body_bytes;
     size_t body_room;
     unsigned refuse_status; /* RECEIVING: answer this instead of calling `request` */
+    const char *refuse_reason;
+    bool preflight;
+    bool closes; /* the connection ends behind this answer */
     bool suspended;
     bool streaming;
     bool ended; /* the stream has its last byte */
     bool lost;  /* the client left */
     struct MHD_Response *response;
     unsigned status;
+    char id[HTTP_REQUEST_ID_BYTES + 1];
+    const char *origin;      /* of the page that asks, if its answers may be read there; NULL */
     const char *header_name; /* http_header_add */
     const char *header_value;
     char *buffer; /* of a stream */
@@ -79,6 +94,7 @@ struct http {
     http_limits_t limits;
     http_exchange_t *exchanges;
     uint32_t connections;
+    uint64_t ids;             /* the next request's */
     size_t bodies_bytes;      /* rooms of all bodies */
     connection_t *rest_first; /* longest at rest */
     connection_t *rest_last;
@@ -202,6 +218,49 @@ static ssize_t on_read(void *context, uint64_t position, char *target, size_t ro
     return (ssize_t)bytes;
 }
 
+/* The path of a target in absolute form, "http://host/path"; any other target as it is. */
+static const char *path_of(const char *target)
+{
+    const char *authority = strncasecmp(target, "http://", 7) == 0    ? target + 7
+                            : strncasecmp(target, "https://", 8) == 0 ? target + 8
+                                                                      : NULL;
+    const char *path = authority ? strchr(authority, '/') : target;
+
+    return path ? path : "/";
+}
+
+static void name_request(http_exchange_t *exchange)
+{
+    const char *given = http_header(exchange, REQUEST_ID_HEADER);
+    size_t bytes = given ? strlen(given) : 0;
+    bool plain = bytes > 0 && bytes <= HTTP_REQUEST_ID_BYTES;
+
+    for (size_t i = 0; plain && i < bytes; i++)
+        plain = given[i] > ' ' && given[i] < 0x7f;
+    if (plain)
+        memcpy(exchange->id, given, bytes + 1);
+    else
+        snprintf(exchange->id, sizeof(exchange->id), "req-%016llx",
+                 (unsigned long long)random_mix(exchange->http->ids));
+    exchange->http->ids++;
+}
+
+/* NULL: this page's scripts may not read what is answered. */
+static const char *allowed_origin(const http_t *http, const char *origin)
+{
+    const char *list = http->limits.origins;
+
+    while (origin && list && *list) {
+        size_t bytes = strcspn(list, " ");
+
+        if ((bytes == 1 && *list == '*') ||
+            (bytes == strlen(origin) && strncmp(list, origin, bytes) == 0))
+            return origin;
+        list += bytes + (list[bytes] == ' ');
+    }
+    return NULL;
+}
+
 static http_exchange_t *exchange_begin(http_t *http, struct MHD_Connection *connection,
                                        const char *method, const char *path)
 {
@@ -216,7 +275,9 @@ static http_exchange_t *exchange_begin(http_t *http, struct MHD_Connection *conn
     client->receiving = exchange;
     exchange->connection = connection;
     exchange->method = strdup(method);
-    exchange->path = strdup(path);
+    exchange->path = strdup(path_of(path));
+    name_request(exchange);
+    exchange->origin = allowed_origin(http, http_header(exchange, MHD_HTTP_HEADER_ORIGIN));
     exchange->next = http->exchanges;
     if (exchange->next)
         exchange->next->previous = exchange;
@@ -297,11 +358,76 @@ static void append_body(http_exchange_t *exchange, const char *data, size_t byte
     exchange->body[exchange->body_bytes] = '\0';
 }
 
+/* What a head says that decides whether the request can be taken. */
+typedef struct {
+    uint32_t hosts;
+    uint32_t lengths;
+    const char *length;
+    bool waits;   /* Expect: the body comes when it is told to */
+    bool coded;   /* Transfer-Encoding */
+    bool encoded; /* Content-Encoding, other than identity */
+} head_t;
+
+static enum MHD_Result read_head(void *context, enum MHD_ValueKind kind, const char *key,
+                                 const char *value)
+{
+    head_t *head = context;
+
+    (void)kind;
+    if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0) {
+        head->hosts++;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        head->lengths++;
+        head->length = value;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_EXPECT) == 0) {
+        head->waits = true;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        head->coded = true;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
+        head->encoded = value && strcasecmp(value, "identity") != 0;
+    }
+    return MHD_YES;
+}
+
+/* Where two servers in a row could see the end of a request in different places, or mean different
+ * hosts, it is refused and the connection closed (RFC 9112, 3.2 and 6.3). 0: it may be taken. */
+static unsigned judge_head(http_exchange_t *exchange, const char *version)
+{
+    size_t limit = exchange->http->limits.body_bytes;
+    unsigned long long length;
+    head_t head = {0};
+
+    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, read_head, &head);
+    exchange->refuse_reason = NULL;
+    if (head.hosts > 1)
+        exchange->refuse_reason = "the head has more than one Host";
+    else if (head.hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
+        exchange->refuse_reason = "a request of HTTP/1.1 names its Host";
+    else if (head.lengths > 1)
+        exchange->refuse_reason = "the head has more than one Content-Length";
+    else if (head.lengths > 0 && head.coded)
+        exchange->refuse_reason = "the head has Content-Length and Transfer-Encoding";
+    if (exchange->refuse_reason)
+        return MHD_HTTP_BAD_REQUEST;
+    if (head.encoded) {
+        exchange->refuse_reason = "a body must come as it is, without Content-Encoding";
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    }
+    /* Who sends without waiting would not see the answer behind a closed connection, so a body that is
+     * not absurd is read and forgotten. */
+    length = head.length ? strtoull(head.length, NULL, 10) : 0;
+    if (length > limit && (head.waits || length > FORGOTTEN_TIMES_MAX * (unsigned long long)limit))
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    return 0;
+}
+
 static void refuse(http_exchange_t *exchange)
 {
     const bool large = exchange->refuse_status == MHD_HTTP_CONTENT_TOO_LARGE;
     char why[96] = "there is no memory for this request's body now", body[256];
 
+    if (exchange->refuse_reason)
+        (void)snprintf(why, sizeof(why), "%s", exchange->refuse_reason);
     if (large)
         (void)snprintf(why, sizeof(why),
                        "the request body is too large: at most %zu bytes are taken",
@@ -309,8 +435,21 @@ static void refuse(http_exchange_t *exchange)
     (void)snprintf(body, sizeof(body),
                    "{\"error\": {\"message\": \"%s\", \"type\": \"%s\", \"param\": null, "
                    "\"code\": null}}",
-                   why, large ? "invalid_request_error" : "server_error");
+                   why, exchange->refuse_status < 500 ? "invalid_request_error" : "server_error");
     http_answer(exchange, exchange->refuse_status, "application/json", body, strlen(body));
+}
+
+/* A browser asks whether a page's script may send what it wants to. */
+static bool is_preflight(const http_exchange_t *exchange)
+{
+    return exchange->origin && strcmp(exchange->method, MHD_HTTP_METHOD_OPTIONS) == 0 &&
+           http_header(exchange, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_METHOD);
+}
+
+static void answer_preflight(http_exchange_t *exchange)
+{
+    exchange->preflight = true;
+    http_answer(exchange, MHD_HTTP_NO_CONTENT, "text/plain", "", 0);
 }
 
 static enum MHD_Result on_access(void *context, struct MHD_Connection *connection, const char *url,
@@ -319,12 +458,23 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *connectio
 {
     http_t *http = context;
     http_exchange_t *exchange = *user;
+    unsigned status;
 
-    (void)version;
     if (!exchange) {
         exchange = exchange_begin(http, connection, method, url);
         *user = exchange;
-        return exchange ? MHD_YES : MHD_NO;
+        if (!exchange)
+            return MHD_NO;
+        status = judge_head(exchange, version);
+        if (status == 0)
+            return MHD_YES;
+        exchange->refuse_status = status;
+        exchange->closes = true; /* nobody waits for the body */
+        refuse(exchange);
+        exchange->state = ANSWERING;
+        return exchange->response
+                   ? MHD_queue_response(connection, exchange->status, exchange->response)
+                   : MHD_NO;
     }
     if (*data_bytes > 0) {
         append_body(exchange, data, *data_bytes);
@@ -336,6 +486,8 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *connectio
         rest_end(http, exchange->client);
         if (exchange->refuse_status)
             refuse(exchange);
+        else if (is_preflight(exchange))
+            answer_preflight(exchange);
         else
             http->handlers.request(http->context, exchange, exchange->method, exchange->path,
                                    exchange->body ? exchange->body : "", exchange->body_bytes);
@@ -424,6 +576,7 @@ status_t http_open(const char *address, uint16_t port, const http_limits_t *limi
     if (http->limits.body_bytes > HTTP_BODY_BYTES_MAX)
         http->limits.body_bytes = HTTP_BODY_BYTES_MAX;
     http->context = context;
+    (void)getrandom(&http->ids, sizeof(http->ids), GRND_NONBLOCK);
     http->epoll = epoll_create1(EPOLL_CLOEXEC);
     status = http->epoll < 0 ? FAIL(STATUS_IO, "epoll: %s", strerror(errno))
                              : start_daemon(http, address, port);
@@ -522,6 +675,11 @@ uint64_t http_peer(const http_exchange_t *exchange)
                : 0;
 }
 
+const char *http_request_id(const http_exchange_t *exchange)
+{
+    return exchange->id;
+}
+
 const char *http_header(const http_exchange_t *exchange, const char *name)
 {
     return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
@@ -534,6 +692,20 @@ static void add_header(http_exchange_t *exchange, const char *name, const char *
         exchange->lost = true;
 }
 
+static void add_cors(http_exchange_t *exchange)
+{
+    const char *headers = http_header(exchange, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_HEADERS);
+
+    add_header(exchange, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, exchange->origin);
+    add_header(exchange, MHD_HTTP_HEADER_ACCESS_CONTROL_EXPOSE_HEADERS, REQUEST_ID_HEADER);
+    if (!exchange->preflight)
+        return;
+    add_header(exchange, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, OPTIONS");
+    if (headers)
+        add_header(exchange, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS, headers);
+    add_header(exchange, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, "86400");
+}
+
 static void respond(http_exchange_t *exchange, unsigned status, const char *content_type)
 {
     exchange->status = status;
@@ -542,6 +714,13 @@ static void respond(http_exchange_t *exchange, unsigned status, const char *cont
         add_header(exchange, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
     if (exchange->header_name)
         add_header(exchange, exchange->header_name, exchange->header_value);
+    add_header(exchange, REQUEST_ID_HEADER, exchange->id);
+    if (exchange->closes)
+        add_header(exchange, MHD_HTTP_HEADER_CONNECTION, "close");
+    if (exchange->http->limits.origins && exchange->http->limits.origins[0])
+        add_header(exchange, MHD_HTTP_HEADER_VARY, "Origin");
+    if (exchange->origin)
+        add_cors(exchange);
     if (status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE)
         add_header(exchange, MHD_HTTP_HEADER_RETRY_AFTER, HTTP_RETRY_AFTER);
     if (!exchange->streaming && !exchange->user)

@@ -19,6 +19,7 @@ enum {
     HTTP_BODY_BYTES_MAX = 32 << 20, /* whatever http_limits_t says */
     HTTP_BUFFER_BYTES =
         32 << 10, /* of a stream: what the socket has not taken yet; `more` is asked below half */
+    HTTP_REQUEST_ID_BYTES = 128, /* of a client's x-request-id; a longer one is not taken */
     HTTP_IDLE_SECONDS = 120, /* a connection between requests, or inside one that does not arrive */
 };
 
@@ -27,8 +28,9 @@ enum {
 typedef struct {
     uint32_t connections; /* when all are taken, the one longest at rest makes room */
     uint32_t descriptors; /* fewer connections if the process would have less than these for others */
-    size_t body_bytes;    /* larger ones are read, forgotten and answered 413 */
+    size_t body_bytes;    /* larger ones are answered 413, at once if the client waits */
     size_t bodies_bytes;  /* of all that are not whole yet: the one longest at rest makes room */
+    const char *origins;  /* whose pages may ask (CORS), spaces between; "*": all; "": none. Borrowed */
 } http_limits_t;
 
 typedef struct http http_t;
@@ -68,6 +70,8 @@ void *http_user(const http_exchange_t *exchange);
 char *http_body_take(http_exchange_t *exchange, size_t *bytes);
 /* The same for all connections of one address. */
 uint64_t http_peer(const http_exchange_t *exchange);
+/* What names this request in every answer (x-request-id): the client's word for it, or ours. */
+const char *http_request_id(const http_exchange_t *exchange);
 /* A request header, or NULL. */
 const char *http_header(const http_exchange_t *exchange, const char *name);
 

@@ -178,7 +178,9 @@ static bool admin_abort(void *context, const char *id)
     for (uint32_t i = 1; i < self->client_max; i++) {
         client_t *client = &self->clients[i];
 
-        if (!client->id || client->ended || strcmp(client->reply.id, id) != 0)
+        if (!client->id || client->ended ||
+            (strcmp(client->reply.id, id) != 0 &&
+             (!client->exchange || strcmp(http_request_id(client->exchange), id) != 0)))
             continue;
         client->by_operator = true;
         client_abort(self, client, END_ABORTED);

@@ -55,8 +55,10 @@ static status_t completion_ids(const text_model_t *model, const document_t *docu
                  ? tokenizer_encode_plain(model->tokenizer, text.bytes ? text.bytes : "", text.used,
                                           ids + 1, context - 1, &encoded)
                  : text.status;
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
         openai_error_set(&job->error, 400, "prompt", "%s", trail_text());
+        job->error.code = status == STATUS_TOO_LARGE ? "context_length_exceeded" : NULL;
+    }
     *count = encoded + 1;
     text_buffer_fini(&text);
     return status;

@@ -15,6 +15,7 @@ enum {
     RANKS_MAX = 64,            /* ranks of one group */
     DEVICES_MAX = 64,          /* devices of one host */
     NAME_BYTES_MAX = 64,       /* a deployment, host or served model, with the final NUL */
+    CORS_BYTES_MAX = 256,      /* origins whose pages may ask, with spaces between */
     ADDRESS_BYTES_MAX = 64,    /* a host's or listener's address, with the final NUL */
     PATH_BYTES_MAX = 1024,     /* a file path, with the final NUL */
     TOPOLOGY_BYTES_MAX = 1 << 18, /* a topology file */

@@ -329,6 +329,132 @@ static void test_body_over_the_limit_is_refused_with_413(void **state)
     close(descriptor);
 }
 
+/* What two servers in a row could understand in two ways, and what cannot be taken, is refused with the
+ * head, and the connection closed. */
+static void test_heads_that_cannot_be_taken_are_refused(void **state)
+{
+    static const struct {
+        const char *request;
+        const char *status;
+    } rows[] = {
+        {"POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nbody",
+         " 400 "},
+        {"POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody",
+         " 400 "},
+        {"POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: "
+         "chunked\r\n\r\n0\r\n\r\n",
+         " 400 "},
+        {"GET /now HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", " 400 "},
+        {"GET /now HTTP/1.1\r\n\r\n", " 400 "},
+        {"POST /now HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nbody",
+         " 415 "},
+        {"POST /now HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3145729\r\n\r\n",
+         " 413 "},
+        {"POST /now HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999\r\n\r\n", " 413 "},
+    };
+    world_t *world = *state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[1024] = "";
+        int descriptor = client(world, rows[i].request);
+
+        read_until(world, descriptor, "no such text: to the end", text, sizeof(text));
+        if (!strstr(text, rows[i].status) || strstr(text, " 100 ") || !strstr(text, "\"error\""))
+            fail_msg("%s\n%s", rows[i].request, text);
+        assert_int_equal(world->requests, 0);
+        close(descriptor);
+    }
+}
+
+static void test_targets_have_two_forms(void **state)
+{
+    static const struct {
+        const char *target;
+        const char *path;
+    } rows[] = {{"/a/b", "/a/b"},  {"http://x/a/b", "/a/b"}, {"HTTPS://x:1/a", "/a"},
+                {"http://x", "/"}, {"http:/x", "http:/x"},   {"/http://x/a", "/http://x/a"}};
+    world_t *world = *state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char request[128];
+        int descriptor;
+
+        (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: y\r\n\r\n",
+                       rows[i].target);
+        descriptor = client(world, request);
+        for (int n = 0; n < TURNS_MAX && world->requests == i; n++)
+            turn(world);
+        assert_string_equal(world->path, rows[i].path);
+        close(descriptor);
+    }
+}
+
+static void test_every_answer_names_its_request(void **state)
+{
+    static const struct {
+        const char *header;
+        const char *expected;
+    } rows[] = {{"x-request-id: abc-1\r\n", "x-request-id: abc-1\r\n"},
+                {"X-Request-Id: a b\r\n", "x-request-id: req-"},
+                {"", "x-request-id: req-"}};
+    world_t *world = *state;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char request[128], text[1024] = "";
+        int descriptor;
+
+        (void)snprintf(request, sizeof(request), "GET /now HTTP/1.1\r\nHost: y\r\n%s\r\n",
+                       rows[i].header);
+        descriptor = client(world, request);
+        read_until(world, descriptor, "at once", text, sizeof(text));
+        assert_non_null(strstr(text, rows[i].expected));
+        assert_null(strstr(text, "Access-Control"));
+        close(descriptor);
+    }
+}
+
+/* Of pages of origins that were named, and of no others. */
+static void test_pages_of_named_origins_may_ask(void **state)
+{
+    static const http_handlers_t handlers = {on_request, on_more, on_done};
+    static const struct {
+        const char *origins, *origin;
+        bool allowed;
+    } rows[] = {{"*", "http://a.b", true},
+                {"http://c.d http://a.b", "http://a.b", true},
+                {"http://c.d http://a.b", "http://a", false},
+                {"http://a.b", "http://a.bc", false},
+                {"", "http://a.b", false}};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        http_limits_t with = limits;
+        world_t world = {0};
+        char request[256], text[1024] = "";
+        bool preflight = i % 2;
+        int descriptor;
+
+        with.origins = rows[i / 2].origins;
+        assert_int_equal(http_open("127.0.0.1", 0, &with, &handlers, &world, &world.http),
+                         STATUS_OK);
+        (void)snprintf(request, sizeof(request),
+                       "%s /now HTTP/1.1\r\nHost: y\r\nOrigin: %s\r\n%s\r\n",
+                       preflight ? "OPTIONS" : "GET", rows[i / 2].origin,
+                       preflight ? "Access-Control-Request-Method: POST\r\n"
+                                   "Access-Control-Request-Headers: content-type\r\n"
+                                 : "");
+        descriptor = client(&world, request);
+        read_until(&world, descriptor, "\r\n\r\n", text, sizeof(text));
+        assert_int_equal(strstr(text, "Access-Control-Allow-Origin: ") != NULL,
+                         rows[i / 2].allowed);
+        assert_int_equal(strstr(text, "Access-Control-Allow-Headers: content-type") != NULL,
+                         preflight && rows[i / 2].allowed);
+        assert_int_equal(strstr(text, " 204 ") != NULL, preflight && rows[i / 2].allowed);
+        close(descriptor);
+        http_close(world.http);
+    }
+}
+
 /* Half of a request and then an end: there is nothing to wait for. */
 static void test_an_end_inside_a_request_is_seen_beside_an_idle_client(void **state)
 {
@@ -506,6 +632,11 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(
             test_clients_that_leave_give_their_places_back_beside_an_idle_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_heads_that_cannot_be_taken_are_refused, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_targets_have_two_forms, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_answer_names_its_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pages_of_named_origins_may_ask, setup, teardown),
         cmocka_unit_test_setup_teardown(test_body_over_the_limit_is_refused_with_413, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_an_end_inside_a_request_is_seen_beside_an_idle_client,

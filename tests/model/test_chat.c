@@ -527,6 +527,71 @@ static void test_block_sources(void **state)
     }
 }
 
+/* Thinking is one value, wherever it is said; what is unknown, or disagrees, is refused by name. */
+static void test_thinking_is_one_value(void **state)
+{
+    enum { OFF, ON, MOST, REFUSED };
+    static const struct {
+        const char *said;
+        int want;
+        const char *param, *other; /* REFUSED: the parameter, and who says something else */
+    } rows[] = {
+        {"'x': 1", OFF, NULL, NULL},
+        {"'thinking': true", ON, NULL, NULL},
+        {"'thinking': null, 'enable_thinking': true", ON, NULL, NULL},
+        {"'thinking': {'type': 'adaptive'}", ON, NULL, NULL},
+        {"'thinking': {'type': 'enabled', 'budget_tokens': 9}", ON, NULL, NULL},
+        {"'thinking': {'type': 'disabled'}, 'enable_thinking': false", OFF, NULL, NULL},
+        {"'reasoning_effort': 'none'", OFF, NULL, NULL},
+        {"'reasoning_effort': 'minimal'", ON, NULL, NULL},
+        {"'reasoning_effort': 'high', 'thinking': true", ON, NULL, NULL},
+        {"'reasoning_effort': 'xhigh'", MOST, NULL, NULL},
+        {"'reasoning': {'effort': 'max'}", MOST, NULL, NULL},
+        {"'reasoning': {'enabled': true}", ON, NULL, NULL},
+        {"'chat_template_kwargs': {'enable_thinking': true}", ON, NULL, NULL},
+        {"'chat_template_kwargs': {'thinking': true, 'reasoning_effort': 'max'}", MOST, NULL, NULL},
+        {"'chat_template_kwargs': {'thinking': false, 'other': 5}", OFF, NULL, NULL},
+        {"'reasoning_effort': 'bogus'", REFUSED, "reasoning_effort", "minimal"},
+        {"'reasoning_effort': 3", REFUSED, "reasoning_effort", "minimal"},
+        {"'reasoning': {'effort': ''}", REFUSED, "reasoning.effort", "minimal"},
+        {"'reasoning': 'high'", REFUSED, "reasoning", "object"},
+        {"'chat_template_kwargs': []", REFUSED, "chat_template_kwargs", "object"},
+        {"'enable_thinking': 'yes'", REFUSED, "enable_thinking", "true or false"},
+        {"'thinking': {'type': 'on'}", REFUSED, "thinking.type", "enabled"},
+        {"'thinking': true, 'enable_thinking': false", REFUSED, "enable_thinking", "thinking"},
+        {"'thinking': false, 'reasoning_effort': 'low'", REFUSED, "reasoning_effort", "thinking"},
+        {"'reasoning_effort': 'none', 'chat_template_kwargs': {'thinking': true}", REFUSED,
+         "reasoning_effort", "chat_template_kwargs.thinking"},
+        {"'reasoning_effort': 'high', 'reasoning': {'effort': 'max'}", REFUSED, "reasoning.effort",
+         "reasoning_effort"},
+    };
+    const char *most = tiny_blocks.efforts[0].text;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        chat_prompt_t prompt;
+        chat_refusal_t refusal;
+        char request[256];
+        status_t status;
+
+        snprintf(request, sizeof(request), "{%s, 'messages': [{'role': 'user', 'content': 'hi'}]}",
+                 rows[i].said);
+        status = encode(request, &prompt, &refusal);
+        if ((status != STATUS_OK) != (rows[i].want == REFUSED))
+            fail_msg("%s: %s %s", rows[i].said, refusal.param, refusal.reason);
+        if (status == STATUS_OK) {
+            bool found = memmem(prompt.text.bytes, prompt.text.used, most, strlen(most)) != NULL;
+
+            assert_int_equal(prompt.thinking_open, rows[i].want != OFF);
+            assert_int_equal(found, rows[i].want == MOST);
+        } else {
+            assert_string_equal(refusal.param, rows[i].param);
+            assert_non_null(strstr(refusal.reason, rows[i].other));
+        }
+        chat_prompt_fini(&prompt);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -536,6 +601,7 @@ int main(void)
         cmocka_unit_test(test_prompts_by_rule),
         cmocka_unit_test(test_only_our_text_is_trusted),
         cmocka_unit_test(test_a_tool_has_a_name),
+        cmocka_unit_test(test_thinking_is_one_value),
         cmocka_unit_test(test_refusals_name_the_parameter),
         cmocka_unit_test(test_blocks_are_cut_out_of_an_encoder),
         cmocka_unit_test(test_block_sources),
