@@ -9,6 +9,7 @@ import argparse
 import glob
 import os
 import random
+import signal
 import subprocess
 import sys
 
@@ -24,12 +25,14 @@ TEST_S, BUILD_S, GOAL = 300, 900, 0.95
 SLOW, JOBS = "^(test_replay|test_stories|test_drain)$", str(os.cpu_count())
 
 
-def call(*command, seconds=BUILD_S, cwd=TREE):  # exit 0 in time?
-    try:
-        return subprocess.run(command, cwd=cwd, timeout=seconds, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, check=False).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+def call(*command, seconds=BUILD_S, cwd=TREE):  # exit 0 in time? Whoever runs on is killed.
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          start_new_session=True) as process:
+        try:
+            return process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return False
 
 
 def prepare():
