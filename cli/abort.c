@@ -74,7 +74,7 @@ int command_abort(int argc, char **argv)
     int code;
 
     if (argc < 2 || argc > 3 || argv[1][0] == '-')
-        return command_usage("abort");
+        return command_usage("abort", "expected [NAME] ID");
     if (rundir_find(argc == 3 ? argv[1] : NULL, &rundir) != STATUS_OK ||
         rundir_deployment_read(&rundir, &deployment) != STATUS_OK) {
         fprintf(stderr, "lockstep abort: %s\n", trail_text());

@@ -14,7 +14,7 @@ int command_actor(int argc, char **argv)
     int code;
 
     if (argc != 5)
-        return command_usage("actor");
+        return command_usage("actor", "expected DIRECTORY ID INCARNATION BEFORE");
     name = strrchr(argv[1], '/');
     actor = strtoul(argv[2], NULL, 10);
     incarnation = strtoul(argv[3], NULL, 10);

@@ -354,7 +354,7 @@ static int parse(int argc, char **argv, options_t *options)
         } else if (option == 'j') {
             options->json = true;
         } else if (option != 0) {
-            return command_usage("bench");
+            return command_usage("bench", "a NAME or --url, not both");
         } else if (!read_number(long_options[index].name, optarg, most[index], &value)) {
             return EXIT_USAGE;
         } else if ((size_t)index < COUNT_OF(targets)) {
@@ -366,7 +366,7 @@ static int parse(int argc, char **argv, options_t *options)
     if (optind < argc)
         options->name = argv[optind++];
     if (optind < argc || (options->name && options->url))
-        return command_usage("bench");
+        return command_usage("bench", "a NAME or --url, not both");
     if (options->sessions > options->requests)
         options->sessions = options->requests;
     return EXIT_OK;

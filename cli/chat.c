@@ -465,11 +465,13 @@ static int parse(int argc, char **argv, options_t *options)
         else if (option == 'k')
             options->thinking = true;
         else
-            return command_usage("chat");
+            return command_usage("chat", "a NAME or --url, not both");
     }
     if (optind < argc)
         options->name = argv[optind++];
-    return optind < argc || (options->name && options->url) ? command_usage("chat") : EXIT_OK;
+    return optind < argc || (options->name && options->url)
+               ? command_usage("chat", "a NAME or --url, not both")
+               : EXIT_OK;
 }
 
 /* SIGINT comes only while something is waited for. */

@@ -65,7 +65,7 @@ int command_check(int argc, char **argv)
         return EXIT_OK;
     }
     if (argc < 2 || argv[1][0] == '-')
-        return command_usage("check");
+        return command_usage("check", "expected FILE... or --schema");
     deployment_t *deployment = malloc(sizeof(*deployment));
     if (!deployment) {
         fprintf(stderr, "lockstep check: out of memory\n");

@@ -10,7 +10,7 @@
     C(plan, "FILE [--dot | --json]", "show placement, memory, capacity and actors before a start") \
     C(up, "FILE [--port N] [--name NAME] [--journal] [--detach | --in-process]",                  \
       "start a deployment and say when it is ready; --in-process: as threads, to debug")           \
-    C(down, "[NAME] [--now]", "stop a deployment; open requests may end, unless --now")             \
+    C(down, "[NAME] [--now] [--keep]", "stop a deployment; open requests may end, unless --now")             \
     C(drain, "[NAME] GROUP... [--force]",                                                          \
       "let groups end what they have and take no more, until they are empty")                      \
     C(undrain, "[NAME] GROUP...", "let groups take requests again")                                \
@@ -36,8 +36,8 @@
     C(replay, "JOURNAL|FOLDER... [--to N] [--print [--reveal]] [--step]",                         \
       "run journals again, message by message, and stop where it goes another way")                \
     C(sim,                                                                                         \
-      "[--topology FILE] (--seed N [--trace] [--journal FOLDER] | --seeds A..B [--jobs N]) "       \
-      "[--plant NAME]",                                                                            \
+      "[--topology FILE] (--seed N | --seeds A..B [--jobs N] | --story FILE | --schedule NAME) "   \
+      "[--trace] [--journal FOLDER] [--plant NAME] ...",                                           \
       "run simulated deployments: load, faults, oracles")
 
 /* argv[0] is the command's own name. Returns an exit code. */
@@ -47,7 +47,8 @@ typedef int command_main_t(int argc, char **argv);
 COMMAND_TABLE(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
-/* Prints how a command is called to standard error; returns EXIT_USAGE. */
-int command_usage(const char *name);
+/* Says on standard error what is wrong with a command line, NULL if that was said already, and where to
+ * learn better; returns EXIT_USAGE. */
+int command_usage(const char *name, const char *why);
 
 #endif

@@ -1,4 +1,4 @@
-/* down.c - `lockstep down [NAME] [--now]`: ends a deployment and waits until nothing of it is left.
+/* down.c - `lockstep down [NAME] [--now] [--keep]`: ends a deployment and waits until nothing of it is left.
  *
  * Open requests may end within the topology's limits.drain_timeout; --now, or asking a second time, spares
  * the wait.
@@ -46,31 +46,37 @@ static void wait_for_end(const rundir_t *rundir, pid_t supervisor)
     close(lock);
 }
 
-/* A run whose supervisor was killed: nothing of it lives, but its directory and shared memory do. */
+/* A run whose supervisor was killed: nothing of it lives, but its directory and shared memory do. Without
+ * a name it is the only one that left something. */
 static bool clear_dead(const char *name)
 {
+    char left[2][NAME_BYTES_MAX];
     rundir_t rundir;
 
-    if (!name || rundir_name(name, &rundir) != STATUS_OK || access(rundir.path, F_OK) != 0 ||
+    if (!name && rundir_list_left(left, 2) == 1)
+        name = left[0];
+    if (!name || rundir_name(name, &rundir) != STATUS_OK || !rundir_is_left(&rundir) ||
         rundir_open(name, &rundir) != STATUS_OK)
         return false;
     rundir_remove(&rundir);
-    printf("%s was not running; what a killed run had left is cleared\n", rundir.name);
+    printf("%s was not running; what an earlier run had left is cleared\n", rundir.name);
     return true;
 }
 
 int command_down(int argc, char **argv)
 {
     const char *name = NULL;
-    bool now = false;
+    bool now = false, keep = false;
     rundir_t rundir;
     pid_t supervisor;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--now") == 0)
             now = true;
+        else if (strcmp(argv[i], "--keep") == 0)
+            keep = true;
         else if (argv[i][0] == '-' || name)
-            return command_usage("down");
+            return command_usage("down", "expected at most one NAME");
         else
             name = argv[i];
     }
@@ -80,6 +86,10 @@ int command_down(int argc, char **argv)
         fprintf(stderr, "lockstep down: %s\n", trail_text());
         return EXIT_NOT_RUNNING;
     }
+    if (keep && rundir_keep(&rundir) != STATUS_OK) {
+        fprintf(stderr, "lockstep down: %s\n", trail_text());
+        return EXIT_FAILED;
+    }
     signal(SIGINT, on_interrupt);
     supervisor = rundir_holder(&rundir);
     if (supervisor > 0) {
@@ -87,7 +97,11 @@ int command_down(int argc, char **argv)
         kill(supervisor, SIGCONT); /* if it is stopped, nobody else lets it hear that */
     }
     wait_for_end(&rundir, supervisor);
-    rundir_remove(&rundir);
+    if (!keep)
+        rundir_remove(&rundir);
     printf("%s is down\n", rundir.name);
+    if (keep)
+        printf("%s has its log, journals and incidents, until `lockstep down %s` or a next start\n",
+               rundir.path, rundir.name);
     return EXIT_OK;
 }

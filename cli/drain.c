@@ -101,6 +101,31 @@ static bool parse(int argc, char **argv, options_t *options)
     return options->group_count > 0;
 }
 
+/* All are asked first, so that none gets what another gives away. Each is told of, whatever became of
+ * the others; the worst outcome is the exit code. */
+static int move(const rundir_t *rundir, const topology_t *topology, const char *path,
+                const options_t *options)
+{
+    bool drain = strcmp(path, "/drain") == 0;
+    int code = EXIT_OK;
+
+    for (int i = 0; i < options->group_count; i++) {
+        if (ask(rundir, topology, path, options->groups[i], options->force) != EXIT_OK) {
+            options->groups[i] = NULL;
+            code = EXIT_FAILED;
+        }
+    }
+    for (int i = 0; i < options->group_count; i++) {
+        if (!options->groups[i])
+            continue;
+        if (!drain)
+            printf("%s takes requests again\n", options->groups[i]);
+        else if (await_empty(rundir, topology, options->groups[i]) != EXIT_OK)
+            code = EXIT_FAILED;
+    }
+    return code;
+}
+
 static int run(int argc, char **argv, const char *path)
 {
     options_t options = {.groups = calloc((size_t)argc, sizeof(char *))};
@@ -109,20 +134,14 @@ static int run(int argc, char **argv, const char *path)
     int code = EXIT_OK;
 
     if (!options.groups || !parse(argc, argv, &options)) {
-        code = command_usage(argv[0]);
+        code = command_usage(argv[0], "expected [NAME] GROUP..., of names such as decode/0");
     } else if (rundir_find(options.name, &rundir) != STATUS_OK ||
                rundir_deployment_read(&rundir, &deployment) != STATUS_OK) {
         fprintf(stderr, "lockstep %s: %s\n", argv[0], trail_text());
         code = EXIT_NOT_RUNNING;
     }
-    for (int i = 0; i < options.group_count && code == EXIT_OK; i++)
-        code = ask(&rundir, &deployment->topology, path, options.groups[i], options.force);
-    for (int i = 0; i < options.group_count && code == EXIT_OK; i++) {
-        if (strcmp(path, "/drain") == 0)
-            code = await_empty(&rundir, &deployment->topology, options.groups[i]);
-        else
-            printf("%s takes requests again\n", options.groups[i]);
-    }
+    if (code == EXIT_OK)
+        code = move(&rundir, &deployment->topology, path, &options);
     free(deployment);
     free(options.groups);
     return code;

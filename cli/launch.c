@@ -43,6 +43,7 @@ typedef struct {
     char port_file[RUNDIR_PATH_BYTES + 32];
     journal_place_t journal;
     char journal_folder[RUNDIR_PATH_BYTES + 32];
+    char keep[RUNDIR_PATH_BYTES + 32];
     char incidents[RUNDIR_PATH_BYTES + PATH_BYTES_MAX];
     process_t *process;
     bool stop_said;
@@ -223,6 +224,7 @@ static void set_up_gateway(launch_t *self)
 
 static void set_up_children(launch_t *self)
 {
+    rundir_file(self->rundir, RUNDIR_KEEP, self->keep);
     self->children = (children_setup_t){
         .executable = self->executable,
         .directory = self->rundir->path,
@@ -230,7 +232,7 @@ static void set_up_children(launch_t *self)
         .roster = &self->roster,
         .sweep = sweep_pool,
         .incidents = {incidents_folder(self), self->journal_folder, self->rundir->shm_prefix,
-                      &self->roster, &message_table},
+                      &self->roster, &message_table, self->keep},
     };
 }
 

@@ -1,11 +1,13 @@
-/* main.c - `lockstep COMMAND ...`: finds the row and calls it. */
+/* main.c - `lockstep COMMAND ...`: finds the row, holds the command line to it, and calls it. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
 #include "cli/inherited.h"
+#include "cli/options.h"
 #include "runtime/base/check.h"
 #include "topology/schema.h"
 
@@ -62,6 +64,44 @@ static bool asks_for_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+/* `lockstep COMMAND ... --help`; what stands behind "--" is no option. */
+static bool help_is_among(int count, char **words)
+{
+    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++)
+        if (asks_for_help(words[i]))
+            return true;
+    return false;
+}
+
+static int print_help(const command_row_t *row)
+{
+    const command_options_t *options = options_of(row->name);
+
+    printf("usage: lockstep %s %s\n\n  %s\n", row->name, row->usage, row->text);
+    if (options->options[0].name)
+        printf("\n");
+    options_print(options, stdout);
+    return EXIT_OK;
+}
+
+static int call(const command_row_t *row, int argc, char **argv)
+{
+    const command_options_t *options = options_of(row->name);
+    char **words;
+    int count, code;
+
+    if (options->passes_on)
+        return row->main(argc, argv);
+    words = calloc(2 * (size_t)argc + 1, sizeof(*words));
+    count = words ? options_check(options, argc, argv, words) : 0;
+    if (count > 0)
+        code = row->main(count, words);
+    else
+        code = command_usage(row->name, NULL);
+    free(words);
+    return code;
+}
+
 static int run_command(int argc, char **argv)
 {
     const command_row_t *row;
@@ -76,14 +116,16 @@ static int run_command(int argc, char **argv)
         print_usage(stdout);
         return EXIT_OK;
     }
+    if (strcmp(argv[1], "--version") == 0 && argc == 2) {
+        printf("lockstep %s\n", LOCKSTEP_VERSION);
+        return EXIT_OK;
+    }
     row = find(argv[help ? 2 : 1]);
     if (!row)
         return EXIT_USAGE;
-    if (help || (argc == 3 && asks_for_help(argv[2]))) {
-        printf("usage: lockstep %s %s\n\n  %s\n", row->name, row->usage, row->text);
-        return EXIT_OK;
-    }
-    return row->main(argc - 1, argv + 1);
+    if (help || help_is_among(argc - 2, argv + 2))
+        return print_help(row);
+    return call(row, argc - 1, argv + 1);
 }
 
 /* What could not be written was not said; but a reader that has left, as `head` does, has seen enough. */

@@ -209,12 +209,12 @@ int command_plan(int argc, char **argv)
         else if (strcmp(argv[i], "--json") == 0)
             json = true;
         else if (argv[i][0] == '-' || path)
-            return command_usage("plan");
+            return command_usage("plan", "--dot or --json, not both");
         else
             path = argv[i];
     }
     if (!path || (dot && json))
-        return command_usage("plan");
+        return command_usage("plan", "--dot or --json, not both");
     topology_errors_t errors;
     deployment_t *deployment = malloc(sizeof(*deployment));
     if (!deployment || deployment_load(path, deployment, &errors) == STATUS_NO_MEMORY) {

@@ -12,6 +12,8 @@
 #include "runtime/base/probe.h"
 #include "runtime/figures.h"
 
+static const char wrong_use[] = "expected [NAME] and nothing, or [NAME] ACTOR|all PROBE on|off";
+
 static void list(const rundir_t *rundir, const topology_t *topology)
 {
     for (uint32_t probe = 0; probe < PROBE_COUNT; probe++) {
@@ -39,7 +41,7 @@ static int turn(const rundir_t *rundir, const topology_t *topology, char **words
     probe_t probe;
 
     if (!on && strcmp(words[2], "off") != 0)
-        return command_usage("probe");
+        return command_usage("probe", wrong_use);
     if (!probe_parse(words[1], &probe)) {
         fprintf(stderr,
                 "lockstep probe: there is no probe '%s'; without arguments all are listed\n",
@@ -71,7 +73,7 @@ int command_probe(int argc, char **argv)
     rundir_t rundir;
 
     if (argc == 3 || argc > 5 || (argc > 1 && argv[1][0] == '-'))
-        return command_usage("probe");
+        return command_usage("probe", wrong_use);
     if (rundir_find(name, &rundir) != STATUS_OK ||
         rundir_deployment_read(&rundir, &deployment) != STATUS_OK) {
         fprintf(stderr, "lockstep probe: %s\n", trail_text());

@@ -80,6 +80,18 @@ static void read_line(const rundir_t *rundir, const topology_actor_t *actor, lin
     figures_close(figures);
 }
 
+/* Where it listens, and where its files are. */
+static void print_places(const rundir_t *rundir, const topology_t *topology)
+{
+    for (uint16_t i = 0; i < topology->gateway_count; i++) {
+        const topology_gateway_t *gateway = &topology->gateways[i];
+
+        printf("%s: clients %s:%u, administration %s:%u\n", rundir->name, gateway->listen,
+               rundir_port(rundir, i), gateway->admin_listen, rundir_admin_port(rundir, i));
+    }
+    rundir_print(rundir, topology, stdout);
+}
+
 static void print_table(const line_t *rows, uint32_t count)
 {
     printf("%-22s %8s %4s %-10s %5s %5s %9s %10s %7s %8s %8s\n", "ACTOR", "PID", "LIFE", "STATE",
@@ -187,7 +199,7 @@ int command_ps(int argc, char **argv)
         else if (strcmp(argv[i], "--ranks") == 0)
             ranks = true;
         else if (argv[i][0] == '-' || name)
-            return command_usage("ps");
+            return command_usage("ps", "expected at most one NAME");
         else
             name = argv[i];
     }
@@ -207,6 +219,7 @@ int command_ps(int argc, char **argv)
     } else if (json) {
         print_json(topology, &waits, rows);
     } else {
+        print_places(&rundir, topology);
         print_table(rows, topology->actor_count);
         waits_print(&waits, topology);
     }

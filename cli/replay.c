@@ -383,7 +383,7 @@ int command_replay(int argc, char **argv)
     int code = EXIT_BAD_FILE;
 
     if (!parse(argc, argv, &self.options))
-        return command_usage("replay");
+        return command_usage("replay", "--to takes the number of a message");
     log_level_set(LOG_ERROR); /* what the actor logged then, it logs again */
     self.paths = calloc(FILES_MAX, sizeof(*self.paths));
     arena_init(&self.arena, malloc(MESSAGE_ARENA_BYTES), MESSAGE_ARENA_BYTES);

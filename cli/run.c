@@ -191,7 +191,7 @@ int command_run(int argc, char **argv)
     status_t status;
 
     if (!parse(&self, argc, argv))
-        return command_usage("run");
+        return command_usage("run", NULL);
     status = run(&self);
     if (status != STATUS_OK)
         fprintf(stderr, "lockstep run: %s\n", trail_text());

@@ -3,14 +3,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/base/random.h"
 
 enum { FILE_BYTES = RUNDIR_PATH_BYTES + 32, DEPLOYMENTS_MAX = 16, FOLDERS_DEEP = 2 };
+enum { LOOK_MS = 20, PATIENCE_MS = 5000 };
 
 #define NAMES_LOCK "lock"
 
@@ -83,8 +86,16 @@ void rundir_file(const rundir_t *rundir, const char *leaf, char *path)
 
 /* ---- what a run leaves ----------------------------------------------------------------------- */
 
-/* Files and folders in `folder`, which stays; not what `kept` names. */
-static void clear_folder(int folder, const char *kept, unsigned depth)
+static bool is_among(const char *name, const char *const *names)
+{
+    for (; names && *names; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+/* Files and folders in `folder`, which stays; not what `kept` names, up to a NULL. */
+static void clear_folder(int folder, const char *const *kept, unsigned depth)
 {
     DIR *directory = fdopendir(folder);
     struct dirent *entry;
@@ -97,24 +108,27 @@ static void clear_folder(int folder, const char *kept, unsigned depth)
         int inner;
 
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-            strcmp(entry->d_name, kept) == 0 || unlinkat(folder, entry->d_name, 0) == 0 ||
+            is_among(entry->d_name, kept) || unlinkat(folder, entry->d_name, 0) == 0 ||
             depth == 0)
             continue;
         inner = openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (inner < 0)
             continue;
-        clear_folder(inner, "", depth - 1);
+        clear_folder(inner, NULL, depth - 1);
         unlinkat(folder, entry->d_name, AT_REMOVEDIR);
     }
     closedir(directory);
 }
 
-static void clear_files(const rundir_t *rundir)
+static void clear_files(const rundir_t *rundir, bool keep)
 {
+    static const char *const lock[] = {"lock", NULL};
+    static const char *const kept[] = {"lock",      RUNDIR_KEEP,    "log",
+                                       "incidents", RUNDIR_JOURNAL, NULL};
     int folder = open(rundir->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
     if (folder >= 0)
-        clear_folder(folder, "lock", FOLDERS_DEEP);
+        clear_folder(folder, keep ? kept : lock, FOLDERS_DEEP);
 }
 
 static void clear_shared_memory(const rundir_t *rundir)
@@ -232,7 +246,7 @@ status_t rundir_open(const char *name, rundir_t *rundir)
         rundir_leave(rundir);
         return status;
     }
-    clear_files(rundir);
+    clear_files(rundir, false);
     clear_shared_memory(rundir);
     return STATUS_OK;
 }
@@ -262,14 +276,46 @@ status_t rundir_journal_make(const rundir_t *rundir)
     return make_private(path);
 }
 
+/* Its holder ended in order and has left what was to be kept. */
+static bool was_kept(const rundir_t *rundir)
+{
+    char path[FILE_BYTES];
+    bool marked;
+
+    rundir_file(rundir, RUNDIR_KEEP, path);
+    marked = access(path, F_OK) == 0;
+    rundir_file(rundir, "lock", path);
+    return marked && access(path, F_OK) != 0;
+}
+
+/* Children that a supervisor had forked when it died hold its locks until they execute their program,
+ * and then end. */
+static bool open_after_death(const char *name, rundir_t *rundir)
+{
+    const struct timespec look = {0, LOOK_MS * 1000000L};
+    status_t status;
+    pid_t holder;
+
+    for (int ms = 0; (status = rundir_open(name, rundir)) == STATUS_BUSY; ms += LOOK_MS) {
+        holder = rundir_holder(rundir);
+        if (ms > PATIENCE_MS || holder == 0 || kill(holder, 0) == 0 || errno != ESRCH)
+            break;
+        nanosleep(&look, NULL);
+    }
+    return status == STATUS_OK;
+}
+
 void rundir_remove(rundir_t *rundir)
 {
     char name[NAME_BYTES_MAX], path[FILE_BYTES];
 
     memcpy(name, rundir->name, sizeof(name));
-    if (rundir->lock < 0 && rundir_open(name, rundir) != STATUS_OK)
+    if (rundir->lock < 0 && was_kept(rundir))
+        return;
+    if (rundir->lock < 0 && !open_after_death(name, rundir))
         return; /* a next one runs there */
-    clear_files(rundir);
+    rundir_file(rundir, RUNDIR_KEEP, path);
+    clear_files(rundir, access(path, F_OK) == 0);
     clear_shared_memory(rundir);
     rundir_file(rundir, "lock", path);
     unlink(path);
@@ -277,6 +323,19 @@ void rundir_remove(rundir_t *rundir)
     names_path(rundir, path);
     unlink(path);
     rundir_leave(rundir);
+}
+
+status_t rundir_keep(const rundir_t *rundir)
+{
+    char path[FILE_BYTES];
+    int file;
+
+    rundir_file(rundir, RUNDIR_KEEP, path);
+    file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return FAIL(STATUS_IO, "cannot write %s: %s", path, strerror(errno));
+    close(file);
+    return STATUS_OK;
 }
 
 /* ---- who holds it ---------------------------------------------------------------------------- */
@@ -307,7 +366,12 @@ pid_t rundir_holder(const rundir_t *rundir)
     return pid;
 }
 
-uint32_t rundir_list(char (*names)[NAME_BYTES_MAX], uint32_t max)
+bool rundir_is_left(const rundir_t *rundir)
+{
+    return access(rundir->path, F_OK) == 0 && rundir_holder(rundir) == 0;
+}
+
+static uint32_t list(char (*names)[NAME_BYTES_MAX], uint32_t max, bool left)
 {
     char root[RUNDIR_PATH_BYTES];
     DIR *directory = root_path(root) == STATUS_OK ? opendir(root) : NULL;
@@ -317,7 +381,8 @@ uint32_t rundir_list(char (*names)[NAME_BYTES_MAX], uint32_t max)
     while (directory && count < max && (entry = readdir(directory)) != NULL) {
         rundir_t rundir;
 
-        if (rundir_name(entry->d_name, &rundir) == STATUS_OK && rundir_holder(&rundir))
+        if (rundir_name(entry->d_name, &rundir) == STATUS_OK &&
+            (left ? rundir_is_left(&rundir) : rundir_holder(&rundir) != 0))
             memcpy(names[count++], rundir.name, NAME_BYTES_MAX);
     }
     if (directory)
@@ -325,28 +390,60 @@ uint32_t rundir_list(char (*names)[NAME_BYTES_MAX], uint32_t max)
     return count;
 }
 
-status_t rundir_find(const char *name, rundir_t *rundir)
+uint32_t rundir_list(char (*names)[NAME_BYTES_MAX], uint32_t max)
 {
-    char names[DEPLOYMENTS_MAX][NAME_BYTES_MAX], list[DEPLOYMENTS_MAX * NAME_BYTES_MAX] = "";
-    size_t used = 0;
-    uint32_t count = rundir_list(names, DEPLOYMENTS_MAX);
+    return list(names, max, false);
+}
 
+uint32_t rundir_list_left(char (*names)[NAME_BYTES_MAX], uint32_t max)
+{
+    return list(names, max, true);
+}
+
+enum { TEXT_BYTES = DEPLOYMENTS_MAX * NAME_BYTES_MAX };
+
+/* " one two", or "" for none. */
+static void join(char (*names)[NAME_BYTES_MAX], uint32_t count, char text[TEXT_BYTES])
+{
+    size_t used = 0;
+
+    text[0] = '\0';
     for (uint32_t i = 0; i < count; i++) {
         size_t length = strlen(names[i]);
 
-        list[used++] = ' ';
-        memcpy(list + used, names[i], length + 1);
+        text[used++] = ' ';
+        memcpy(text + used, names[i], length + 1);
         used += length;
     }
-    if (!name && count == 0)
-        return FAIL(STATUS_NOT_FOUND, "no deployment runs");
+}
+
+status_t rundir_find(const char *name, rundir_t *rundir)
+{
+    char names[DEPLOYMENTS_MAX][NAME_BYTES_MAX], text[TEXT_BYTES];
+    uint32_t count = rundir_list(names, DEPLOYMENTS_MAX);
+
+    join(names, count, text);
     if (!name && count > 1)
-        return FAIL(STATUS_NOT_FOUND, "several deployments run; name one of:%s", list);
+        return FAIL(STATUS_NOT_FOUND, "several deployments run; name one of:%s", text);
+    if (!name && count == 0) {
+        count = rundir_list_left(names, DEPLOYMENTS_MAX);
+        join(names, count, text);
+        return count == 0 ? FAIL(STATUS_NOT_FOUND, "no deployment runs")
+                          : FAIL(STATUS_NOT_FOUND,
+                                 "no deployment runs, but earlier runs have left files and shared "
+                                 "memory, which `lockstep down NAME` clears:%s",
+                                 text);
+    }
     TRY(rundir_name(name ? name : names[0], rundir));
-    if (!rundir_holder(rundir))
-        return FAIL(STATUS_NOT_FOUND, "no deployment named %s runs; there is:%s", name,
-                    count ? list : " none");
-    return STATUS_OK;
+    if (rundir_holder(rundir))
+        return STATUS_OK;
+    if (rundir_is_left(rundir))
+        return FAIL(STATUS_NOT_FOUND,
+                    "%s does not run, but an earlier run has left files in %s and shared memory; "
+                    "`lockstep down %s` clears them",
+                    name, rundir->path, name);
+    return FAIL(STATUS_NOT_FOUND, "no deployment named %s runs; there is:%s", name,
+                count ? text : " none");
 }
 
 /* ---- what stands in it ----------------------------------------------------------------------- */
@@ -411,4 +508,13 @@ uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway)
 uint16_t rundir_admin_port(const rundir_t *rundir, uint16_t gateway)
 {
     return read_port(rundir, gateway, 1);
+}
+
+void rundir_print(const rundir_t *rundir, const topology_t *topology, FILE *out)
+{
+    const char *incidents = topology->incidents;
+
+    fprintf(out, "%s: files in %s: log, %s%s%s\n", rundir->name, rundir->path,
+            topology->journal_bytes ? "journal/, " : "", incidents,
+            topology->journal_bytes ? "" : "/ (no journal: `up --journal` keeps one)");
 }

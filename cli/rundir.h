@@ -7,6 +7,7 @@
  *     gateway-0    the ports that gateway 0 listens on, for clients and for operators, as text
  *     *.ipc        sockets
  *     journal/     journals of its actors, if the topology asks for them
+ *     keep         if `down --keep` wants log, journals and incidents to stay
  *     incidents/   what is kept of lives that ended badly, unless the topology names another folder
  *
  * Shared memory of a deployment is named "/lockstep-DIGEST:NAME:...", of user and path; no name has a
@@ -18,6 +19,7 @@
 #define CLI_RUNDIR_H
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "cli/deployment.h"
@@ -25,6 +27,7 @@
 enum { RUNDIR_PATH_BYTES = 80, RUNDIR_PREFIX_BYTES = 64 };
 
 #define RUNDIR_JOURNAL "journal"
+#define RUNDIR_KEEP "keep"
 
 typedef struct {
     char name[NAME_BYTES_MAX];
@@ -42,6 +45,8 @@ MUST_USE status_t rundir_open(const char *name, rundir_t *rundir);
 void rundir_leave(rundir_t *rundir);
 /* Removes directory and shared memory, unless somebody else holds them, and leaves. */
 void rundir_remove(rundir_t *rundir);
+/* Marks the directory, so that rundir_remove leaves log, journals and incidents there. */
+MUST_USE status_t rundir_keep(const rundir_t *rundir);
 /* False: the directory that is held here was removed or moved. */
 bool rundir_is_there(const rundir_t *rundir);
 /* Whether somebody holds the lock that is open here. */
@@ -56,6 +61,10 @@ void rundir_pid_write(const rundir_t *rundir, pid_t pid);
 
 /* Names of all deployments of this user that run, at most `max`; returns their number. */
 uint32_t rundir_list(char (*names)[NAME_BYTES_MAX], uint32_t max);
+/* Whether nothing runs there, but an earlier run has left its directory. */
+bool rundir_is_left(const rundir_t *rundir);
+/* Names of those, as rundir_list. */
+uint32_t rundir_list_left(char (*names)[NAME_BYTES_MAX], uint32_t max);
 /* The one that `name` means; NULL: the only one that runs. NOT_FOUND says what there is. */
 MUST_USE status_t rundir_find(const char *name, rundir_t *rundir);
 
@@ -69,6 +78,8 @@ MUST_USE status_t rundir_segment(const rundir_t *rundir, uint16_t leader, char *
 /* The port of a gateway; 0 until it listens. */
 uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway);
 uint16_t rundir_admin_port(const rundir_t *rundir, uint16_t gateway);
+/* Its directory, and what is in it for people, as one line. */
+void rundir_print(const rundir_t *rundir, const topology_t *topology, FILE *out);
 /* "DIRECTORY/LEAF" into `path` of RUNDIR_PATH_BYTES + 32. */
 void rundir_file(const rundir_t *rundir, const char *leaf, char *path);
 

@@ -258,7 +258,7 @@ int command_tap(int argc, char **argv)
     int code = EXIT_FAILED;
 
     if (!parse(argc, argv, &options))
-        return command_usage("tap");
+        return command_usage("tap", "expected at most one NAME");
     if (rundir_find(options.name, &rundir) != STATUS_OK ||
         rundir_deployment_read(&rundir, &deployment) != STATUS_OK) {
         fprintf(stderr, "lockstep tap: %s\n", trail_text());

@@ -78,11 +78,11 @@ static int parse(int argc, char **argv, options_t *options)
             options->journal = true;
             break;
         default:
-            return command_usage("up");
+            return command_usage("up", "--detach or --in-process, not both");
         }
     }
     if (optind + 1 != argc || (options->detach && options->in_process))
-        return command_usage("up");
+        return command_usage("up", "--detach or --in-process, not both");
     options->file = argv[optind];
     return EXIT_OK;
 }
@@ -259,7 +259,7 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
 {
     start_t start = wait_until_ready(rundir, topology, supervisor, log);
     char said[LOG_TAIL_BYTES + 1];
-    int code = EXIT_OK;
+    int code = EXIT_OK, status = -1;
 
     if (start != STARTED) {
         stop(rundir, supervisor);
@@ -269,9 +269,11 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
         http_url_t url;
 
         http_url_local(topology->gateways[i].listen, rundir_port(rundir, i), &url);
-        printf("%s is ready: http://%s:%s/v1 (model %s)\n", rundir->name, url.host, url.port,
-               topology->served_name);
+        printf("%s is ready: http://%s:%s/v1 (model %s), administration on %s:%u\n", rundir->name,
+               url.host, url.port, topology->served_name, topology->gateways[i].admin_listen,
+               rundir_admin_port(rundir, i));
     }
+    rundir_print(rundir, topology, stdout);
     if (detach)
         printf("lockstep ps %s shows it, lockstep down %s stops it.\n", rundir->name, rundir->name);
     else
@@ -283,9 +285,11 @@ static int watch(rundir_t *rundir, const topology_t *topology, pid_t supervisor,
     }
     if (detach)
         return EXIT_OK;
-    while (!stop_wanted && waitpid(supervisor, NULL, WNOHANG) == 0)
+    while (!stop_wanted && waitpid(supervisor, &status, WNOHANG) == 0)
         pause_ms(POLL_MS);
-    if (!stop_wanted) {
+    if (!stop_wanted && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_OK) {
+        printf("%s was taken down\n", rundir->name);
+    } else if (!stop_wanted) {
         read_log(log, said);
         fprintf(stderr, "lockstep up: the supervisor ended:\n");
         print_errors(said);

@@ -134,7 +134,7 @@ int command_verify(int argc, char **argv)
     }
     if (code == EXIT_USAGE || path_count == 0) {
         free(paths);
-        return command_usage("verify");
+        return command_usage("verify", "expected MODEL FILE.jsonl...");
     }
     self.prompt = calloc(VERIFY_POSITIONS_MAX, sizeof(uint32_t));
     self.output = calloc(VERIFY_POSITIONS_MAX, sizeof(uint32_t));

@@ -16,6 +16,9 @@
 #include "runtime/base/exit.h"
 #include "runtime/base/log.h"
 
+#define NO_PLANT "there is no plant "
+#define NO_SCHEDULE "there is no schedule "
+
 enum { SHRINK_RUNS_MAX = 1500, SEQUENCE_LINES = 80 };
 
 typedef struct {
@@ -34,27 +37,17 @@ typedef struct {
     const schedule_t *schedule;
 } options_t;
 
+/* What is wrong, and where a name is, those that there are. */
 static int usage(const char *why, const char *what)
 {
-    fprintf(stderr,
-            "lockstep sim: %s%s\n"
-            "usage: lockstep sim [--topology FILE] (--seed N | --seeds A..B [--jobs N] "
-            "[--keep-going])\n"
-            "       lockstep sim --story FILE\n"
-            "       lockstep sim --schedule NAME [--seed N]\n"
-            "  --shrink         make the story of a violation small (of a range it is done anyway, "
-            "without --plant)\n"
-            "  --perfetto FILE  the run of one seed or story as a trace for ui.perfetto.dev\n"
-            "  --journal FOLDER what every actor of one run was told, for lockstep replay\n"
-            "  --trace          every message of one run\n"
-            "  --coverage       what the run or runs never reached\n"
-            "  --plant NAME     puts a known fault back:\n",
-            why, what);
-    for (uint32_t i = 0; i < PLANT_COUNT; i++)
-        fprintf(stderr, "    %-20s %s\n", plant_name((plant_t)i), plant_text((plant_t)i));
-    fprintf(stderr, "  --schedule NAME  plays what is hard to meet by chance:\n");
-    for (uint32_t i = 0; i < schedule_count; i++)
-        fprintf(stderr, "    %s\n", schedules[i].name);
+    fprintf(stderr, "lockstep sim: %s%s\n", why, what);
+    if (strcmp(why, NO_PLANT) == 0)
+        for (uint32_t i = 0; i < PLANT_COUNT; i++)
+            fprintf(stderr, "    %-20s %s\n", plant_name((plant_t)i), plant_text((plant_t)i));
+    if (strcmp(why, NO_SCHEDULE) == 0)
+        for (uint32_t i = 0; i < schedule_count; i++)
+            fprintf(stderr, "    %s\n", schedules[i].name);
+    fprintf(stderr, "'lockstep help sim' says how it is called\n");
     return EXIT_USAGE;
 }
 
@@ -100,7 +93,7 @@ static const char *take_option(int option, const char *value, options_t *options
         options->jobs = (uint32_t)number;
         return NULL;
     case 'p':
-        return plant_parse(value, &options->plant) ? NULL : "there is no plant ";
+        return plant_parse(value, &options->plant) ? NULL : NO_PLANT;
     case 'o':
         options->story = value;
         return NULL;
@@ -109,12 +102,12 @@ static const char *take_option(int option, const char *value, options_t *options
         return NULL;
     case 'c':
         options->schedule = schedule_find(value);
-        return options->schedule ? NULL : "there is no schedule ";
+        return options->schedule ? NULL : NO_SCHEDULE;
     case 'w':
         options->journal = value;
         return NULL;
     default:
-        return "unknown option";
+        return "no option, or one without its value: ";
     }
 }
 
@@ -134,11 +127,12 @@ static int parse(int argc, char **argv, options_t *options)
     int option;
 
     optind = 1;
+    opterr = 0;
     while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
         const char *why = option == 0 ? NULL : take_option(option, optarg, options);
 
         if (why)
-            return usage(why, optarg ? optarg : "");
+            return usage(why, optarg ? optarg : argv[optind - 1]);
         known = known || option == 's' || option == 'r' || option == 'o' || option == 'c';
     }
     options->trace = trace;
@@ -147,7 +141,7 @@ static int parse(int argc, char **argv, options_t *options)
     options->keep_going = keep_going;
     if (optind < argc)
         return usage("unexpected argument ", argv[optind]);
-    return known ? EXIT_OK : usage("which seed?", "");
+    return known ? EXIT_OK : usage("expected --seed, --seeds, --story or --schedule", "");
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */

@@ -257,7 +257,7 @@ void incident_none(const incident_place_t *place, actor_id_t actor, incarnation_
 {
     char name[NAME_BYTES];
 
-    if (!place->folder)
+    if (!place->folder || (place->keep && access(place->keep, F_OK) == 0))
         return;
     life_name(place, actor, life, name);
     each_journal(place, name, "", remove_file);

@@ -24,6 +24,7 @@ typedef struct {
     const char *shm_prefix;
     const roster_t *roster;
     const message_table_t *table;
+    const char *keep; /* while this file is there, journals of lives that ended well stay; NULL: none */
 } incident_place_t;
 
 /* Zeroed: none is open. */
@@ -42,7 +43,7 @@ void incident_end(const incident_place_t *place, incident_t *incident);
 /* Of an actor that lives, by a copy: what its journal gets meanwhile may be in it or not. `lives` of all
  * actors, 0 for those that have none here. */
 void incident_copy(const incident_place_t *place, actor_id_t actor, const incarnation_t *lives);
-/* A life that ended well: its journals go. */
+/* A life that ended well: its journals go, unless all are to be kept. */
 void incident_none(const incident_place_t *place, actor_id_t actor, incarnation_t life);
 
 #endif

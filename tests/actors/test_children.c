@@ -153,9 +153,9 @@ static void test_every_way_to_end_is_reported_with_its_cause(void **state)
     static endpoints_t endpoints;
     char prefix[64], executable[64], directory[] = "/tmp/lockstep-test-XXXXXX";
     char incidents[64];
-    children_setup_t setup = {executable, directory,
-                              prefix,     &roster,
-                              sweep,      {incidents, directory, prefix, &roster, &message_table}};
+    children_setup_t setup = {
+        executable, directory, prefix, &roster, sweep,
+        {incidents, directory, prefix, &roster, &message_table, NULL}};
     process_config_t config = {.type = &type,
                                .birth = {.id = 0, .incarnation = 1},
                                .table = &message_table,

@@ -44,7 +44,7 @@ static int tear_down(void **state)
 
 static incident_place_t place(void)
 {
-    return (incident_place_t){folder, root, prefix, &roster, &message_table};
+    return (incident_place_t){folder, root, prefix, &roster, &message_table, NULL};
 }
 
 static const char *in(const char *where, const char *leaf)

@@ -136,6 +136,16 @@ class Groups(Case):
         await_true(lambda: not any(row["attempts"] for row in running.ps()),
                    lambda: f"left: {[row for row in running.ps() if row['attempts']]}")
 
+    def test_each_of_several_groups_is_told_of(self):
+        with deployment("10s") as running:
+            run = running.command("drain", running.name, "prefill/0", "prefill/1", check=False)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("prefill/0 is drained", run.stdout)
+            self.assertIn("only one of its kind", run.stdout)
+            run = running.command("undrain", running.name, "decode/9", "prefill/0", check=False)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("prefill/0 takes requests again", run.stdout)
+
     def test_the_last_of_its_kind_leaves_only_by_force_and_comes_back(self):
         with deployment("10s") as running:
             running.command("drain", "decode/0")

@@ -214,6 +214,57 @@ class Lifecycle(unittest.TestCase):
         deployment.remove()
         self.assertEqual(left, [])
 
+    def test_up_ends_well_when_it_is_taken_down(self):
+        deployment = Deployment(TOPOLOGY)
+        self.addCleanup(deployment.remove)
+        up = subprocess.Popen([LOCKSTEP, "up", TOPOLOGY, "--name", deployment.name, "--port", "0"],
+                              env=deployment.environment(), stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        ready = up.stdout.readline()
+        self.assertRegex(ready, r"is ready: http://127.0.0.1:\d+/v1 .*administration on 127.0.0.1:")
+        self.assertIn(deployment.run_path(), up.stdout.readline())
+        deployment.down()
+        said, _ = up.communicate(timeout=60)
+        self.assertEqual(up.returncode, 0, said)
+        self.assertEqual(said.splitlines()[-1], f"{deployment.name} was taken down")
+
+    def test_ps_says_where_it_listens_and_where_its_files_are(self):
+        with Deployment(TOPOLOGY, "--journal") as deployment:
+            listens, files = deployment.command("ps", deployment.name).stdout.splitlines()[:2]
+            self.assertIn(f"clients 127.0.0.1:{deployment.address[1]}", listens)
+            self.assertIn(deployment.admin_url().removeprefix("http://"), listens)
+            self.assertIn(deployment.run_path() + ": log, journal/, incidents", files)
+
+    def test_what_is_to_be_kept_stays_until_it_is_cleared(self):
+        deployment = Deployment(TOPOLOGY, "--journal")
+        self.addCleanup(deployment.remove)
+        deployment.up()
+        self.assertIn(deployment.run_path(), deployment.command("down", "--keep").stdout)
+        self.assertEqual(deployment.processes(), {})
+        self.assertEqual(deployment.new_shared_memory(), [])
+        self.assertIn("GATEWAY-READY", deployment.log())
+        journal = os.listdir(deployment.run_path("journal"))
+        self.assertTrue(any("decode" in name for name in journal), journal)
+        deployment.command("replay", "--print", deployment.run_path("journal"))
+        for arguments in (("ps",), ("ps", deployment.name)):
+            run = deployment.command(*arguments, check=False)
+            self.assertEqual(run.returncode, EXIT_NOT_RUNNING)
+            self.assertIn("lockstep down", run.stdout)
+            self.assertIn(deployment.name, run.stdout)
+        self.assertIn("cleared", deployment.command("down").stdout)
+        self.assertEqual(deployment.leftovers(), [])
+
+    def test_after_a_killed_supervisor_ps_says_what_is_left_and_down_clears_it(self):
+        deployment = Deployment(TOPOLOGY)
+        self.addCleanup(deployment.remove)
+        deployment.up()
+        self.kill_supervisor(deployment)
+        run = deployment.command("ps", check=False)
+        self.assertEqual(run.returncode, EXIT_NOT_RUNNING)
+        self.assertIn(f"clears: {deployment.name}", run.stdout)
+        self.assertIn("cleared", deployment.command("down").stdout)
+        self.assertEqual(deployment.leftovers(), [])
+
     def test_exit_codes_of_mistakes(self):
         for arguments, code in ((["down", "nobody-of-this-name"], EXIT_NOT_RUNNING),
                                 (["ps", "nobody-of-this-name"], EXIT_NOT_RUNNING),
