@@ -33,6 +33,8 @@
       "answer one prompt in this process, without actors")                                         \
     C(verify, "MODEL FILE.jsonl... [--cache FORM] [--tp N] [--chunk N] [--threads N]",             \
       "hold greedy answers to recorded ones")                                                      \
+    C(grammar, "FILE.jsonl[.gz]... | SCHEMA.json INSTANCE [--model FOLDER] [--json | --list]",      \
+      "hold JSON schemas to instances that fit and that do not; say where one leaves its schema") \
     C(replay, "JOURNAL|FOLDER... [--to N] [--print [--reveal]] [--step]",                         \
       "run journals again, message by message, and stop where it goes another way")                \
     C(sim,                                                                                         \

@@ -62,6 +62,15 @@ status_t bpe_add(bpe_t *bpe, uint32_t left, uint32_t right, uint32_t rank, uint3
     return STATUS_OK;
 }
 
+bool bpe_find(const bpe_t *bpe, uint32_t left, uint32_t right, uint32_t *rank, uint32_t *id)
+{
+    const bpe_merge_t *place = bpe_place(bpe, pair_of(left, right));
+
+    *rank = place->rank;
+    *id = place->id;
+    return place->pair != BPE_NO_PAIR;
+}
+
 static status_t scratch_reserve(bpe_scratch_t *scratch, size_t count)
 {
     if (count <= scratch->symbols_max)

@@ -8,6 +8,7 @@
 #ifndef MODEL_BPE_H
 #define MODEL_BPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,9 @@ MUST_USE status_t bpe_init(bpe_t *bpe, size_t merges_max);
 void bpe_fini(bpe_t *bpe);
 /* INVALID if the pair is there already. At most merges_max times. */
 MUST_USE status_t bpe_add(bpe_t *bpe, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
+
+/* What a pair becomes, and its rank; false if it is no pair of the table. Never allocates. */
+bool bpe_find(const bpe_t *bpe, uint32_t left, uint32_t right, uint32_t *rank, uint32_t *id);
 
 /* Merges the symbols ids[0..count) in place and writes how many are left to *count. NO_MEMORY only.
  */

@@ -141,13 +141,23 @@ status_t split_open(split_t *split, const char *pattern, size_t length)
                           ? FAIL(STATUS_BAD_FILE, "split pattern names too many classes")
                           : compile(split, rewritten);
     free(rewritten);
+    if (status != STATUS_OK)
+        return status;
+    split->pattern = malloc(length + 1);
+    split->length = length;
+    if (split->pattern == NULL) {
+        split_close(split);
+        return FAIL(STATUS_NO_MEMORY, "split pattern");
+    }
+    memcpy(split->pattern, pattern, length);
     return status;
 }
 
 void split_close(split_t *split)
 {
     pcre2_code_free(split->code);
-    split->code = NULL;
+    free(split->pattern);
+    *split = (split_t){0};
 }
 
 status_t split_work_init(split_work_t *work)

@@ -13,6 +13,8 @@
 
 typedef struct {
     void *code; /* pcre2_code */
+    char *pattern; /* as the file has it */
+    size_t length;
 } split_t;
 
 /* What one thread needs to match. */

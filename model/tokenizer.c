@@ -225,6 +225,17 @@ const char *tokenizer_piece(const tokenizer_t *tokenizer, uint32_t id, size_t *l
     return tokenizer->pieces + start;
 }
 
+uint32_t tokenizer_byte_id(const tokenizer_t *tokenizer, unsigned char byte)
+{
+    return tokenizer->byte_ids[byte];
+}
+
+bool tokenizer_merge(const tokenizer_t *tokenizer, uint32_t left, uint32_t right, uint32_t *rank,
+                     uint32_t *id)
+{
+    return bpe_find(&tokenizer->bpe, left, right, rank, id);
+}
+
 size_t tokenizer_delta_bytes_max(const tokenizer_t *tokenizer)
 {
     /* At worst every byte of the piece, and each one pending, becomes a U+FFFD of three bytes. */

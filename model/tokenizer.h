@@ -40,6 +40,11 @@ MUST_USE status_t tokenizer_find_added(const tokenizer_t *tokenizer, const char 
 /* Bytes that an id stands for, valid until close; *length 0 if it has no piece. */
 const char *tokenizer_piece(const tokenizer_t *tokenizer, uint32_t id, size_t *length);
 
+/* One byte as an id, and what a pair of ids is merged into, with its rank (the lowest goes first). */
+uint32_t tokenizer_byte_id(const tokenizer_t *tokenizer, unsigned char byte);
+bool tokenizer_merge(const tokenizer_t *tokenizer, uint32_t left, uint32_t right, uint32_t *rank,
+                     uint32_t *id);
+
 /* Writes the ids of `text` and their number. The last span ends at the end of the text.
  * INVALID: not UTF-8. TOO_LARGE: more than ids_max ids. No BOS is added. */
 MUST_USE status_t tokenizer_encode(const tokenizer_t *tokenizer, const char *text,

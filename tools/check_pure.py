@@ -16,6 +16,10 @@ ROOTS = {"convert_run", "convert_copy"}
 DEVICE_TABLE, DEVICE_ROOTS = re.compile(r"(\w+)_ops"), ("step", "copy", "generation_set")
 OPERATOR_TABLE = re.compile(r"operators_\w+")
 
+# What steps may call to hold answers to a grammar: walked wherever it is among the given files.
+GRAMMAR = {"grammar_open", "grammar_attach", "grammar_mask", "grammar_take", "grammar_can_end",
+           "grammar_forced", "grammar_mark", "grammar_rewind", "grammar_unmark"}
+
 ALLOWED = {  # what the code may use of the world, and why
     "memcpy memmove memset memcmp strlen strnlen strcspn strspn": "from bytes to bytes",
     "fmaf sqrtf sqrt nearbyint __popcountdi2": "from numbers to numbers, rounded in one way",
@@ -64,7 +68,8 @@ def roots():
     tables = [name for name, (_, section) in shared.items() if section.startswith(".data")]
     devices = [match[1] for match in map(DEVICE_TABLE.fullmatch, tables) if match]
     return (ROOTS | {f"{device}_{verb}" for device in devices for verb in DEVICE_ROOTS}
-            | set(filter(OPERATOR_TABLE.fullmatch, tables)))
+            | set(filter(OPERATOR_TABLE.fullmatch, tables))
+            | (GRAMMAR if GRAMMAR & set(shared) else set()))
 
 
 def walk():

@@ -1,0 +1,25 @@
+/* grammar_slice.h - sets of texts that many tokens lie in whole, known to compiler and vocabulary.
+ *
+ * Each is all texts over some characters, so what is left of such a text behind any of its characters
+ * is in the set too.
+ */
+#ifndef MODEL_GRAMMAR_SLICE_H
+#define MODEL_GRAMMAR_SLICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum {
+    SLICE_STRING, /* the body of a JSON string as json.dumps writes it */
+    SLICE_WORD,   /* A-Z a-z 0-9 _ */
+    SLICE_LOWER,  /* a-z */
+    SLICE_DIGIT,  /* 0-9; of tokens, those of at most SLICE_DIGITS_MAX */
+    SLICE_COUNT
+} slice_t;
+
+enum { SLICE_DIGITS_MAX = 3, SLICE_STATE_DEAD = 0, SLICE_STATE_START = 1, SLICE_STATES = 16 };
+
+/* The state of a slice behind one more byte; 0: the text left it. */
+uint32_t slice_step(slice_t slice, uint32_t state, unsigned byte);
+
+#endif
