@@ -35,6 +35,8 @@ enum {
     GRAMMAR_FREE = 4,    /* GRAMMAR_BODY, and a quote always leads to one and the same state */
     GRAMMAR_ENDLESS = 8, /* there are texts of any length from here on */
     GRAMMAR_SLICE = 16,  /* from here on: any text of slice 0, 1, ... may follow */
+    /* From here on: any text of SLICE_LINE, and nothing else but a quote between its characters. */
+    GRAMMAR_LINE = 1 << 10,
     /* From here on: with state q of SLICE_STRING, any rest of a JSON string's body may follow, and
      * nothing else but a quote between two of its characters. */
     GRAMMAR_BODY = 1 << 16

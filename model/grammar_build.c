@@ -205,6 +205,24 @@ void build_edge_key(build_t *b, uint32_t from, uint32_t to, uint32_t term)
         add_automaton(b, from, to, (build_automaton_t){.term = term, .unique = true});
 }
 
+void build_edge_standard(build_t *b, uint32_t from, uint32_t to, standard_t which,
+                         const standard_name_t *names, uint32_t name_count)
+{
+    build_automaton_t automaton = {.term = BUILD_STANDARD + which,
+                                   .names = names,
+                                   .name_count = name_count,
+                                   .unique = which == STANDARD_KEY || which == STANDARD_BARE_KEY};
+
+    for (uint32_t i = 0; i < b->automaton_count && name_count > 0; i++) {
+        if (b->automata[i].names == names) /* the same object, after another number of keys */
+            automaton.term = b->automata[i].term;
+    }
+    if (name_count > 0 && automaton.term == BUILD_STANDARD + which)
+        automaton.term = BUILD_STANDARD + STANDARD_COUNT + b->automaton_count;
+    automaton.which = which;
+    add_automaton(b, from, to, automaton);
+}
+
 void build_edge_rule(build_t *b, uint32_t from, uint32_t to, uint32_t rule)
 {
     add_edge(b, from, to, BUILD_RULE, rule);

@@ -8,6 +8,7 @@
 #define MODEL_GRAMMAR_BUILD_H
 
 #include "model/grammar_pattern.h"
+#include "model/grammar_standard.h"
 
 typedef enum { BUILD_TEXT, BUILD_AUTOMATON, BUILD_RULE, BUILD_EMPTY } build_kind_t;
 
@@ -26,9 +27,12 @@ typedef struct {
     uint32_t length;
 } build_text_t;
 
-/* `term` read as an automaton; with max > 0 its loop is counted. */
+/* A term, or a standard automaton, without some names if it has some; its loop may be counted. */
 typedef struct {
-    uint32_t term;
+    uint32_t term; /* BUILD_STANDARD + standard_t; with names, a number of its own behind those */
+    const standard_name_t *names;
+    uint32_t name_count;
+    standard_t which;
     uint32_t prefix_bytes;
     bool counted;
     bool unique;
@@ -50,7 +54,7 @@ typedef struct {
     status_t status;
 } build_t;
 
-enum { BUILD_EDGES_MAX = 1 << 17, BUILD_WORK_MAX = 4000000 };
+enum { BUILD_EDGES_MAX = 1 << 17, BUILD_WORK_MAX = 4000000, BUILD_STANDARD = 0x40000000 };
 
 void build_init(build_t *build);
 void build_fini(build_t *build);
@@ -70,6 +74,9 @@ void build_edge_rule(build_t *build, uint32_t from, uint32_t to, uint32_t rule);
 void build_edge_empty(build_t *build, uint32_t from, uint32_t to);
 /* The same for keys: within one run of the rule, no text may be read twice by such edges. */
 void build_edge_key(build_t *build, uint32_t from, uint32_t to, uint32_t term);
+/* A standard automaton; for a key, unique as above, and without the names, which stay until build_block. */
+void build_edge_standard(build_t *build, uint32_t from, uint32_t to, standard_t which,
+                         const standard_name_t *names, uint32_t name_count);
 /* `prefix`, min to max times `character`, `suffix`; max may be REGEX_NO_END. No text of `character`
  * begins as `suffix` does, and none with another in front of it. */
 void build_edge_counted(build_t *build, uint32_t from, uint32_t to, const char *prefix,

@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
     build_t *b;
-    regex_automaton_t *automata;    /* by automaton of the build; those of one term share */
+    standard_automaton_t *automata; /* by automaton of the build; those of one term share */
     uint32_t *automaton_owner;      /* the first automaton with this term */
     uint8_t *productive, *nullable; /* by state */
     groups_t from, to, rule;
@@ -88,6 +88,27 @@ static void group(emit_t *e, groups_t *groups, unsigned which, uint32_t group_co
     free(next);
 }
 
+static bool is_borrowed(const build_automaton_t *source)
+{
+    return source->term >= BUILD_STANDARD && source->name_count == 0;
+}
+
+static status_t make_automaton(build_t *b, const build_automaton_t *source,
+                               standard_automaton_t *out)
+{
+    const standard_automaton_t *standard;
+
+    if (source->term < BUILD_STANDARD)
+        return regex_automaton(&b->regexes, source->term, &out->automaton);
+    if (source->name_count > 0)
+        return standard_without(source->which, source->names, source->name_count, out);
+    standard = standard_automaton(source->which);
+    if (standard == NULL)
+        return FAIL(STATUS_NO_MEMORY, "automaton");
+    *out = *standard;
+    return STATUS_OK;
+}
+
 static void make_automata(emit_t *e)
 {
     build_t *b = e->b;
@@ -101,7 +122,7 @@ static void make_automata(emit_t *e)
             }
         }
         if (e->automaton_owner[i] == i)
-            build_fail(b, regex_automaton(&b->regexes, b->automata[i].term, &e->automata[i]));
+            build_fail(b, make_automaton(b, &b->automata[i], &e->automata[i]));
     }
 }
 
@@ -114,7 +135,7 @@ static bool passes(const emit_t *e, const build_edge_t *edge, const uint8_t *mar
     case BUILD_RULE:
         return marked[e->b->rules[edge->symbol]];
     case BUILD_AUTOMATON:
-        return !nullable && e->automata[e->automaton_owner[edge->symbol]].state_count > 1;
+        return !nullable && e->automata[e->automaton_owner[edge->symbol]].automaton.state_count > 1;
     case BUILD_TEXT:
         return !nullable;
     }
@@ -355,7 +376,7 @@ static size_t lay_out(emit_t *e, grammar_block_t *head, tables_t *tables)
     head->texts = place(&end, text_bytes);
     for (uint32_t i = 0; i < e->automaton_count; i++) {
         uint32_t owner = e->automaton_owner[e->kept_automata[i]];
-        const regex_automaton_t *a = &e->automata[owner];
+        const regex_automaton_t *a = &e->automata[owner].automaton;
         if (tables[owner].next != 0)
             continue;
         tables[owner].classes = place(&end, 256);
@@ -416,7 +437,8 @@ static void write_automaton(emit_t *e, char *block, const tables_t *tables, uint
                             grammar_automaton_t *out)
 {
     const build_automaton_t *source = &e->b->automata[index];
-    const regex_automaton_t *a = &e->automata[e->automaton_owner[index]];
+    const standard_automaton_t *made = &e->automata[e->automaton_owner[index]];
+    const regex_automaton_t *a = &made->automaton;
     uint32_t loop = source->counted ? 1 + source->prefix_bytes : 0;
 
     *out = (grammar_automaton_t){.classes = tables->classes,
@@ -434,7 +456,10 @@ static void write_automaton(emit_t *e, char *block, const tables_t *tables, uint
     memcpy(block + tables->classes, a->classes, 256);
     memcpy(block + tables->next, a->next,
            (size_t)a->state_count * a->class_count * sizeof(uint16_t));
-    build_fail(e->b, follow_flags(a, flags));
+    if (made->flags != NULL)
+        memcpy(flags, made->flags, a->state_count * sizeof(*flags));
+    else
+        build_fail(e->b, follow_flags(a, flags));
 }
 
 static void write_block(emit_t *e, uint64_t vocabulary_digest, void **out, size_t *bytes)
@@ -471,8 +496,12 @@ static void write_block(emit_t *e, uint64_t vocabulary_digest, void **out, size_
 
 static void emit_fini(emit_t *e)
 {
-    for (uint32_t i = 0; e->automata != NULL && i < e->b->automaton_count; i++)
-        regex_automaton_fini(&e->automata[i]);
+    for (uint32_t i = 0; e->automata != NULL && i < e->b->automaton_count; i++) {
+        if (is_borrowed(&e->b->automata[i]))
+            continue;
+        regex_automaton_fini(&e->automata[i].automaton);
+        free(e->automata[i].flags);
+    }
     void *all[] = {e->automata,      e->automaton_owner, e->productive, e->nullable,
                    e->from.begin,    e->from.edges,      e->to.begin,   e->to.edges,
                    e->rule.begin,    e->rule.edges,      e->text_rank,  e->state_number,

@@ -12,13 +12,13 @@
 #include "model/grammar_block.h"
 #include "model/grammar_slice.h"
 
-enum { FREE_PAIRS_MAX = 32, KINDS_MAX = 64 };
+enum { FREE_PAIRS_MAX = 32, KINDS_MAX = 64, BODY_PARTS = 16, LINE_PARTS = 18 };
 
 typedef struct {
     const regex_automaton_t *a;
     uint8_t samples[256]; /* a byte of each class that neither automaton nor slices tell apart */
     uint32_t sample_count;
-    uint16_t *held; /* of each state: the slice states with which it holds */
+    uint32_t *held; /* of each state: the slice states with which it holds */
 } following_t;
 
 static uint32_t step(slice_t slice, uint32_t part, unsigned byte)
@@ -89,10 +89,12 @@ static bool holds(const following_t *f, slice_t slice, uint32_t state, uint32_t 
 /* Leaves in `held` the pairs that hold. States are numbered outwards, so from behind it ends soon. */
 static void settle(following_t *f, slice_t slice, bool strict)
 {
-    uint32_t parts = slice == SLICE_STRING ? SLICE_STATES - 1 : SLICE_STATE_START;
+    uint32_t parts = slice == SLICE_STRING ? BODY_PARTS - 1
+                     : slice == SLICE_LINE ? LINE_PARTS - 1
+                                           : 1;
 
     for (uint32_t state = 0; state < f->a->state_count; state++)
-        f->held[state] = 0xffff;
+        f->held[state] = 0xffffffff;
     for (bool again = true; again;) {
         again = false;
         for (uint32_t state = f->a->state_count; state-- > 1;) {
@@ -106,22 +108,25 @@ static void settle(following_t *f, slice_t slice, bool strict)
     }
 }
 
-/* Digits count: only so many follow. */
-static void settle_digits(following_t *f)
+/* Only so many characters of this slice follow. */
+static void settle_bounded(following_t *f, slice_t slice)
 {
+    uint32_t bound = slice_bound(slice);
+
     for (uint32_t state = 0; state < f->a->state_count; state++)
-        f->held[state] = 0xffff;
-    for (unsigned digits = 0; digits < SLICE_DIGITS_MAX; digits++) {
+        f->held[state] = 0xffffffff;
+    for (uint32_t count = 0; count < bound; count++) { /* bit n: any n characters may follow */
         for (uint32_t state = 1; state < f->a->state_count; state++) {
-            for (unsigned byte = '0'; byte <= '9'; byte++) {
-                uint32_t next = regex_automaton_step(f->a, state, byte);
-                if (next == 0 || !(f->held[next] >> digits & 1)) /* bit n: n digits may follow */
-                    f->held[state] &= (uint16_t) ~(2u << digits);
+            for (uint32_t i = 0; i < f->sample_count; i++) {
+                uint32_t next = regex_automaton_step(f->a, state, f->samples[i]);
+                if (step(slice, SLICE_STATE_START, f->samples[i]) != SLICE_STATE_DEAD &&
+                    (next == 0 || !(f->held[next] >> count & 1)))
+                    f->held[state] &= ~(2u << count);
             }
         }
     }
     for (uint32_t state = 1; state < f->a->state_count; state++)
-        f->held[state] = (uint16_t)((f->held[state] >> SLICE_DIGITS_MAX & 1) << SLICE_STATE_START);
+        f->held[state] = (f->held[state] >> bound & 1) << SLICE_STATE_START;
 }
 
 /* A quote behind any body leads to one state; the few pairs in between are walked. */
@@ -161,7 +166,7 @@ static void find_endless(const following_t *f, uint32_t *flags)
 {
     const regex_automaton_t *a = f->a;
 
-    memset(f->held, 1, a->state_count * sizeof(*f->held));
+    memset(f->held, 0xff, a->state_count * sizeof(*f->held));
     for (bool again = true; again;) {
         again = false;
         for (uint32_t state = a->state_count; state-- > 1;) {
@@ -193,13 +198,16 @@ status_t follow_flags(const regex_automaton_t *a, uint32_t *flags)
     find_endless(&f, flags);
     settle(&f, SLICE_STRING, true);
     for (uint32_t state = 1; state < a->state_count; state++) {
-        flags[state] |= (uint32_t)f.held[state] / 2 * 2 * GRAMMAR_BODY;
+        flags[state] |= (f.held[state] & 0xfffe) * GRAMMAR_BODY;
         if (f.held[state] >> SLICE_STATE_START & 1 && is_free(&f, state))
             flags[state] |= GRAMMAR_FREE;
     }
+    settle(&f, SLICE_LINE, true);
+    for (uint32_t state = 1; state < a->state_count; state++)
+        flags[state] |= f.held[state] >> SLICE_STATE_START & 1 ? GRAMMAR_LINE : 0;
     for (unsigned slice = 0; slice < SLICE_COUNT; slice++) {
-        if (slice == SLICE_DIGIT)
-            settle_digits(&f);
+        if (slice_bound((slice_t)slice) > 0)
+            settle_bounded(&f, (slice_t)slice);
         else
             settle(&f, (slice_t)slice, false);
         for (uint32_t state = 1; state < a->state_count; state++) {
@@ -207,11 +215,11 @@ status_t follow_flags(const regex_automaton_t *a, uint32_t *flags)
                 flags[state] |= (uint32_t)GRAMMAR_SLICE << slice;
         }
     }
-    for (uint32_t state = 1; state < a->state_count; state++) { /* those that another holds */
-        if (flags[state] & GRAMMAR_SLICE << SLICE_STRING)
-            flags[state] &= ~((uint32_t)(14 * GRAMMAR_SLICE));
-        else if (flags[state] & GRAMMAR_SLICE << SLICE_WORD)
-            flags[state] &= ~((uint32_t)(12 * GRAMMAR_SLICE));
+    for (uint32_t state = 1; state < a->state_count; state++) { /* those that another holds go */
+        for (unsigned slice = 0; slice < SLICE_DIGIT; slice++) {
+            if (flags[state] & (uint32_t)GRAMMAR_SLICE << slice)
+                flags[state] &= ~(uint32_t)(GRAMMAR_LINE - (GRAMMAR_SLICE << (slice + 1)));
+        }
     }
     free(f.held);
     return STATUS_OK;

@@ -32,6 +32,17 @@ typedef struct {
     const uint16_t *next; /* of one automaton's state, by class; NULL: not known */
 } depth_t;
 
+/* Characters that a thread may still read, if that is less than a token may have; else UINT32_MAX. */
+static uint32_t room_of(const masking_t *m, const match_thread_t *t)
+{
+    const match_run_t *r = &m->run;
+    const grammar_automaton_t *a = &r->automata[r->edges[t->a].symbol];
+
+    if (a->loop == 0 || t->at + m->vocabulary->characters_max <= a->max)
+        return UINT32_MAX;
+    return a->max - t->at;
+}
+
 /* The flags of a thread's state, those that hold with its count. Texts have none. */
 static unsigned flags_of(const masking_t *m, const match_thread_t *t)
 {
@@ -41,15 +52,39 @@ static unsigned flags_of(const masking_t *m, const match_thread_t *t)
         return 0;
     const grammar_automaton_t *a = &r->automata[r->edges[t->a].symbol];
     unsigned flags = match_flags(r, a, t->b);
-    if (a->loop != 0) { /* characters are counted, and a token has only so many */
-        if (t->b != a->loop || t->at + m->vocabulary->characters_max > a->max)
+    if (a->loop != 0) {
+        bool limited = room_of(m, t) != UINT32_MAX;
+        if (t->b != a->loop || (limited && !(flags & (BODY_HERE | GRAMMAR_LINE))))
             return 0;
-        if (t->at < a->min)
+        if (limited || t->at < a->min)
             flags &= ~(unsigned)GRAMMAR_FREE;
     }
     if (a->unique && t->keys != 0) /* which key it is matters behind the quote */
         flags &= ~(unsigned)GRAMMAR_FREE;
     return flags;
+}
+
+/* The tokens of a slice that a thread has room for. */
+static void put_slice(masking_t *m, unsigned slice, uint32_t room)
+{
+    const grammar_vocabulary_t *v = m->vocabulary;
+    const uint64_t *all = v->slices[slice];
+
+    if (room == UINT32_MAX) {
+        for (uint32_t word = 0; word < v->words; word++)
+            m->words[word] |= all[word];
+        return;
+    }
+    if (room == 0)
+        return;
+    const uint64_t *some =
+        v->short_slices[room < SHORT_CHARACTERS_MAX ? room : SHORT_CHARACTERS_MAX];
+    for (uint32_t word = 0; word < v->words; word++)
+        m->words[word] |= all[word] & some[word];
+    for (uint32_t i = 0; i < v->long_count; i++) {
+        if (v->long_tokens[2 * i + 1] <= room && token_bit(all, v->long_tokens[2 * i]))
+            token_set(m->words, v->long_tokens[2 * i]);
+    }
 }
 
 static void put_tokens(masking_t *m, token_range_t range)
@@ -67,12 +102,17 @@ static void put_below(masking_t *m, const trie_node_t *nodes, uint32_t begin, ui
     }
 }
 
-/* The slices of the only thread of a depth: below it, what lies in them need not be walked. */
-static uint32_t lone_slices(const masking_t *m, const depth_t *depth)
+/* The slices that some thread of a depth lets follow: what lies in them is allowed, all of it. */
+static uint32_t slices_at(const masking_t *m, const depth_t *depth)
 {
-    if (depth->count != 1)
-        return 0;
-    return flags_of(m, &m->run.state->stack[depth->first]) / GRAMMAR_SLICE & SLICES;
+    uint32_t slices = 0;
+
+    for (uint32_t i = 0; i < depth->count; i++) {
+        const match_thread_t *t = &m->run.state->stack[depth->first + i];
+        if (!(t->at & MATCH_TEXT) && room_of(m, t) == UINT32_MAX)
+            slices |= flags_of(m, t) / GRAMMAR_SLICE & SLICES;
+    }
+    return slices;
 }
 
 /* Notes the bytes that may follow the threads of a depth, if that is cheap to say. */
@@ -175,7 +215,7 @@ static void walk(masking_t *m, const trie_t *trie, uint32_t count, const walked_
         put_node(m, node, rests);
         if (node->size == 1 || next->count == 0) {
             i = behind;
-        } else if (!rests && node->below & lone_slices(m, next)) {
+        } else if (!rests && node->below & slices_at(m, next)) {
             r->work += node->size;
             put_below(m, trie->nodes, i + 1, behind);
             i = behind;
@@ -216,14 +256,15 @@ static void walk_slices(masking_t *m, const match_thread_t *thread, unsigned fla
     const grammar_vocabulary_t *v = m->vocabulary;
     uint32_t slices = flags / GRAMMAR_SLICE & SLICES;
 
+    uint32_t room = room_of(m, thread);
     for (unsigned slice = 0; slice < SLICE_COUNT; slice++) {
-        for (uint32_t word = 0; slices & 1u << slice && word < v->words; word++)
-            m->words[word] |= v->slices[slice][word];
+        if (slices & 1u << slice)
+            put_slice(m, slice, room);
     }
     m->run.state->stack[0] = *thread;
     if (flags & GRAMMAR_FREE)
         walk_rests(m, thread);
-    else if (flags & BODY_HERE)
+    else if (flags & (BODY_HERE | GRAMMAR_LINE))
         walk(m, &v->closers, 1, &nothing, false);
     else
         walk(m, &v->tokens, 1, &(walked_t){.slices = slices}, false);

@@ -119,6 +119,25 @@ const char *schema_string(schema_t *s, uint32_t node, size_t *length)
     return out;
 }
 
+const char *schema_escaped(schema_t *s, uint32_t node, size_t *length)
+{
+    text_buffer_t text;
+    size_t plain_length;
+    const char *plain = schema_string(s, node, &plain_length);
+
+    text_buffer_init(&text, 6 * GRAMMAR_SOURCE_BYTES_MAX);
+    text_put_escaped_text(&text, plain, plain_length);
+    build_fail(&s->build, text.status);
+    char *out = schema_take(s, text.used + 1);
+    *length = 0;
+    if (!schema_failed(s)) {
+        memcpy(out, text.bytes == NULL ? "" : text.bytes, text.used);
+        *length = text.used;
+    }
+    text_buffer_fini(&text);
+    return out;
+}
+
 bool schema_same_string(schema_t *s, uint32_t a, uint32_t b)
 {
     const document_t *d = &s->document;

@@ -216,6 +216,8 @@ double schema_double(const schema_t *s, uint32_t node);
 uint32_t schema_number_type(const schema_t *s, uint32_t node);
 /* The characters of a string as UTF-8, and their number. */
 const char *schema_string(schema_t *s, uint32_t node, size_t *length);
+/* The same as it stands in a JSON string that Python wrote. */
+const char *schema_escaped(schema_t *s, uint32_t node, size_t *length);
 bool schema_same_string(schema_t *s, uint32_t a, uint32_t b);
 /* The term of a pattern of the document, in JSON form; plain: for names that are tested. */
 uint32_t schema_pattern(schema_t *s, uint32_t owner, uint32_t value, const char *keyword);

@@ -338,10 +338,16 @@ uint32_t schema_number_term(schema_t *s, const shape_t *shape, uint32_t type)
 
 void schema_write_number(schema_t *s, const shape_t *shape, uint32_t from, uint32_t to)
 {
-    uint32_t term = REGEX_NOTHING;
+    uint32_t term = REGEX_NOTHING, types = shape->types & SCHEMA_NUMBER;
 
+    if (shape->bounds == NULL && shape->multiples == NULL && shape->not_constants == NULL &&
+        (types == SCHEMA_INTEGER || types == SCHEMA_NUMBER)) {
+        build_edge_standard(&s->build, from, to,
+                            types == SCHEMA_NUMBER ? STANDARD_NUMBER : STANDARD_INTEGER, NULL, 0);
+        return;
+    }
     for (uint32_t type = SCHEMA_INTEGER; type <= SCHEMA_WHOLE; type *= 2) {
-        if (shape->types & type)
+        if (types & type)
             term = regex_or(&s->build.regexes, term, schema_number_term(s, shape, type));
     }
     build_edge_term(&s->build, from, to, term);

@@ -17,7 +17,7 @@ typedef struct {
 
 /* Keys without a name: those that match just these patterns. */
 typedef struct {
-    uint32_t term; /* of the key with its quotes */
+    uint32_t term; /* of the key with its quotes; REGEX_NOTHING: any key without a name */
     bool finite;   /* all of them may have been used: what comes before them is read with them */
     element_t *elements;
     uint32_t element_count;
@@ -37,7 +37,8 @@ typedef struct {
     uint32_t named_count, named_room;
     other_t others[OTHERS_MAX];
     uint32_t other_count;
-    uint32_t levels; /* numbers of keys that are told apart */
+    const standard_name_t *names; /* of all that are named */
+    uint32_t levels;              /* numbers of keys that are told apart */
     uint32_t *states;
 } object_t;
 
@@ -325,6 +326,33 @@ static void add_other(object_t *o, const key_pattern_t *patterns, uint32_t patte
         memcpy(other->elements, elements, count * sizeof(*elements));
 }
 
+/* No pattern and no rule for names: one class, of all keys without a name of their own. */
+static void add_any_other(object_t *o)
+{
+    schema_t *s = o->s;
+    element_t objects[ELEMENTS_MAX], elements[ELEMENTS_MAX];
+    uint32_t object_count = in_order(o->shape->objects, objects, ELEMENTS_MAX), count = 0;
+
+    for (uint32_t i = 0; i < object_count; i++) {
+        uint32_t additional = schema_member(s, objects[i] >> 1, "additionalProperties");
+        if (additional == DOCUMENT_NONE)
+            continue;
+        if (document_kind(&s->document, additional) == DOCUMENT_FALSE)
+            return;
+        count = add(s, elements, count, ELEMENTS_MAX, additional << 1);
+    }
+    standard_name_t *names = schema_take(s, (o->named_count + 1) * sizeof(*names));
+    other_t *other = &o->others[o->other_count++];
+    *other = (other_t){.term = REGEX_NOTHING, .element_count = count};
+    other->elements = schema_take(s, (count + 1) * sizeof(*elements));
+    if (schema_failed(s))
+        return;
+    memcpy(other->elements, elements, count * sizeof(*elements));
+    for (uint32_t i = 0; i < o->named_count; i++)
+        names[i].text = schema_escaped(s, o->named[i].name, &names[i].length);
+    o->names = names;
+}
+
 static uint32_t collect_patterns(object_t *o, key_pattern_t *patterns)
 {
     schema_t *s = o->s;
@@ -385,6 +413,10 @@ static void find_others(object_t *o)
 
     if (schema_failed(o->s))
         return;
+    if (count == 0 && o->shape->names == NULL) {
+        add_any_other(o);
+        return;
+    }
     uint32_t keys = allowed_keys(o);
     add_classes(o, patterns, count, without_names(o, keys), 0, 0, keys);
 }
@@ -452,7 +484,10 @@ static void write_others(object_t *o, uint32_t level, uint32_t from)
         const other_t *other = &o->others[i];
         uint32_t value = build_state(b, from);
         uint32_t colon = s->any_space ? build_state(b, from) : value;
-        if (other->finite)
+        if (other->term == REGEX_NOTHING)
+            build_edge_standard(b, behind, colon, s->any_space ? STANDARD_BARE_KEY : STANDARD_KEY,
+                                o->names, o->named_count);
+        else if (other->finite)
             build_edge_key(
                 b, from, colon,
                 regex_cat(regexes, regex_text(regexes, open, strlen(open)),

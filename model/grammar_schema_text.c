@@ -133,6 +133,11 @@ void schema_write_string(schema_t *s, const shape_t *shape, uint32_t from, uint3
     uint32_t max = shape->length_max, min = shape->length_min;
     uint32_t character = any_character(s), inner, low, high;
 
+    if (shape->string_term == REGEX_ANY && shape->not_constants == NULL && min == 0 &&
+        max == SCHEMA_NONE) {
+        build_edge_standard(&s->build, from, to, STANDARD_STRING, NULL, 0);
+        return;
+    }
     if (excluded(s, shape) == REGEX_NOTHING) {
         bool any = shape->string_term == REGEX_ANY;
         if (!any && regex_is_repeat(regexes, shape->string_term, &inner, &low, &high) &&

@@ -1,7 +1,7 @@
 /* grammar_slice.c - see grammar_slice.h: small automata by hand. */
 #include "model/grammar_slice.h"
 
-/* States of SLICE_STRING: 1 between characters, 2..7 inside UTF-8, 8.. inside an escape. */
+/* States of SLICE_STRING and SLICE_LINE: 1 between characters, 2..7 inside UTF-8, 8.. inside an escape. */
 enum {
     ONE_MORE = 2,
     TWO_MORE,
@@ -15,7 +15,9 @@ enum {
     ESCAPE_0,
     ESCAPE_00,
     ESCAPE_000,
-    ESCAPE_001
+    ESCAPE_001,
+    AFTER_E2, /* these two in SLICE_LINE only */
+    AFTER_E2_80
 };
 
 static bool in(unsigned byte, unsigned first, unsigned last)
@@ -92,6 +94,25 @@ static uint32_t string_step(uint32_t state, unsigned byte)
     }
 }
 
+/* Not \n and \r, and not U+2028 and U+2029, which are e2 80 a8 and e2 80 a9. */
+static uint32_t line_step(uint32_t state, unsigned byte)
+{
+    if (state == SLICE_STATE_START && byte == 0xe2)
+        return AFTER_E2;
+    if (state == AFTER_E2)
+        return byte == 0x80 ? AFTER_E2_80 : in(byte, 0x81, 0xbf) ? ONE_MORE : SLICE_STATE_DEAD;
+    if (state == AFTER_E2_80)
+        return in(byte, 0x80, 0xbf) && byte != 0xa8 && byte != 0xa9 ? SLICE_STATE_START : 0;
+    if (state == ESCAPE && (byte == 'n' || byte == 'r'))
+        return SLICE_STATE_DEAD;
+    return string_step(state, byte);
+}
+
+uint32_t slice_bound(slice_t slice)
+{
+    return slice == SLICE_DIGIT ? 3 : slice == SLICE_WORD || slice == SLICE_LOWER ? 16 : 0;
+}
+
 uint32_t slice_step(slice_t slice, uint32_t state, unsigned byte)
 {
     bool lower = in(byte, 'a', 'z'), digit = in(byte, '0', '9');
@@ -99,8 +120,10 @@ uint32_t slice_step(slice_t slice, uint32_t state, unsigned byte)
     switch (slice) {
     case SLICE_STRING:
         return state == SLICE_STATE_DEAD ? SLICE_STATE_DEAD : string_step(state, byte);
+    case SLICE_LINE:
+        return state == SLICE_STATE_DEAD ? SLICE_STATE_DEAD : line_step(state, byte);
     case SLICE_WORD:
-        return state != 0 && (lower || digit || byte == '_' || in(byte, 'A', 'Z'));
+        return state != 0 && (lower || digit || in(byte, 'A', 'Z'));
     case SLICE_LOWER:
         return state != 0 && lower;
     case SLICE_DIGIT:

@@ -99,10 +99,30 @@ static status_t make_trie(const entry_t *entries, uint32_t count, trie_t *trie)
     }
 }
 
+/* States of a slice in which a byte may follow, and where that leads. */
+typedef struct {
+    uint8_t state[SLICE_STATES], next[SLICE_STATES];
+    uint32_t count;
+} alive_t;
+
+static void find_alive(slice_t slice, alive_t *alive)
+{
+    for (unsigned byte = 0; byte < 256; byte++) {
+        alive[byte].count = 0;
+        for (uint32_t state = 1; state < SLICE_STATES; state++) {
+            uint32_t next = slice_step(slice, state, byte);
+            if (next == SLICE_STATE_DEAD || (slice_bound(slice) > 0 && state > 1))
+                continue;
+            alive[byte].state[alive[byte].count] = (uint8_t)state;
+            alive[byte].next[alive[byte].count++] = (uint8_t)next;
+        }
+    }
+}
+
 /* For each node and slice: the slice states from which nothing below the node leaves the slice. */
 static status_t find_below(trie_t *trie)
 {
-    static uint8_t steps[SLICE_COUNT][SLICE_STATES][256];
+    alive_t alive[256];
     uint32_t *held = malloc(trie->count * sizeof(*held));
     uint16_t *depths = calloc(trie->count, sizeof(*depths)), *deepest;
 
@@ -125,23 +145,19 @@ static status_t find_below(trie_t *trie)
             deepest[i] = deepest[child] > deepest[i] ? deepest[child] : deepest[i];
     }
     for (unsigned slice = 0; slice < SLICE_COUNT; slice++) {
-        uint8_t(*step)[256] = steps[slice];
-        for (uint32_t state = 0; state < SLICE_STATES; state++) {
-            for (unsigned byte = 0; byte < 256; byte++)
-                step[state][byte] = (uint8_t)slice_step((slice_t)slice, state, byte);
-        }
+        uint32_t bound = slice_bound((slice_t)slice);
+        find_alive((slice_t)slice, alive);
         for (uint32_t i = trie->count; i-- > 0;) {
             uint32_t end = i + trie->nodes[i].size, kept = 0xffffffff;
             for (uint32_t child = i + 1; child < end; child += trie->nodes[child].size) {
-                for (uint32_t state = 1; state < SLICE_STATES; state++) {
-                    uint32_t next = step[state][trie->nodes[child].byte];
-                    if (next == SLICE_STATE_DEAD || !(held[child] >> next & 1))
-                        kept &= ~(1u << state);
-                }
+                const alive_t *pairs = &alive[trie->nodes[child].byte];
+                uint32_t ok = 0;
+                for (uint32_t pair = 0; pair < pairs->count; pair++)
+                    ok |= (held[child] >> pairs->next[pair] & 1) << pairs->state[pair];
+                kept &= ok;
             }
             held[i] = kept;
-            if (kept >> SLICE_STATE_START & 1 &&
-                (slice != SLICE_DIGIT || deepest[i] <= SLICE_DIGITS_MAX))
+            if (kept >> SLICE_STATE_START & 1 && (bound == 0 || deepest[i] <= bound))
                 trie->nodes[i].below = (trie->nodes[i].below | 1u << slice) & 0xfff;
         }
     }
@@ -183,14 +199,55 @@ static status_t make_slices(grammar_vocabulary_t *v, const entry_t *entries, uin
         for (uint32_t i = 0; i < count; i++) {
             if (slice_end((slice_t)slice, entries[i].bytes, entries[i].length) ==
                     SLICE_STATE_DEAD ||
-                (slice == SLICE_DIGIT && entries[i].length > SLICE_DIGITS_MAX))
+                (slice_bound((slice_t)slice) > 0 &&
+                 entries[i].length > slice_bound((slice_t)slice)))
                 continue;
             token_set(v->slices[slice], entries[i].value);
-            uint32_t characters = entries[i].length;
-            if (slice == SLICE_STRING && characters > v->characters_max)
-                v->characters_max = characters;
         }
     }
+    return STATUS_OK;
+}
+
+/* Characters of a string's body that a token begins. */
+static uint32_t characters_of(const entry_t *e)
+{
+    uint32_t state = SLICE_STATE_START, count = 0;
+
+    for (uint32_t i = 0; i < e->length; i++) {
+        count += state == SLICE_STATE_START;
+        state = slice_step(SLICE_STRING, state, e->bytes[i]);
+    }
+    return count;
+}
+
+/* The tokens of SLICE_STRING by how many characters they begin. */
+static status_t make_short(grammar_vocabulary_t *v, const entry_t *entries, uint32_t count)
+{
+    v->long_tokens = malloc((2 * (size_t)count + 1) * sizeof(*v->long_tokens));
+    for (uint32_t k = 1; k <= SHORT_CHARACTERS_MAX; k++)
+        v->short_slices[k] = calloc(v->words, sizeof(uint64_t));
+    if (v->long_tokens == NULL || v->short_slices[SHORT_CHARACTERS_MAX] == NULL)
+        return FAIL(STATUS_NO_MEMORY, "vocabulary");
+    for (uint32_t i = 0; i < count; i++) {
+        if (!token_bit(v->slices[SLICE_STRING], entries[i].value))
+            continue;
+        uint32_t characters = characters_of(&entries[i]);
+        if (characters > v->characters_max)
+            v->characters_max = characters;
+        if (characters <= SHORT_CHARACTERS_MAX) {
+            token_set(v->short_slices[characters], entries[i].value);
+        } else {
+            v->long_tokens[2 * v->long_count] = entries[i].value;
+            v->long_tokens[2 * v->long_count++ + 1] = characters;
+        }
+    }
+    for (uint32_t k = 2; k <= SHORT_CHARACTERS_MAX; k++) {
+        for (uint32_t word = 0; word < v->words; word++)
+            v->short_slices[k][word] |= v->short_slices[k - 1][word];
+    }
+    uint32_t *fitted = realloc(v->long_tokens, (2 * v->long_count + 1) * sizeof(*v->long_tokens));
+    v->long_tokens = fitted != NULL ? fitted : v->long_tokens;
+    v->bytes += SHORT_CHARACTERS_MAX * v->words * sizeof(uint64_t) + 8 * v->long_count;
     return STATUS_OK;
 }
 
@@ -316,6 +373,7 @@ static status_t fill(grammar_vocabulary_t *v, entry_t *entries)
     TRY(sort_entries(entries, count));
     TRY(make_rests(v, entries, count));
     TRY(make_slices(v, entries, count));
+    TRY(make_short(v, entries, count));
     TRY(drop_twins(v, entries, &count));
     TRY(make_closers(v, entries, count));
     TRY(make_trie(entries, count, &v->tokens));
@@ -361,6 +419,9 @@ void grammar_vocabulary_close(grammar_vocabulary_t *v)
     free(v->twins);
     for (unsigned slice = 0; slice < SLICE_COUNT; slice++)
         free(v->slices[slice]);
+    for (uint32_t k = 1; k <= SHORT_CHARACTERS_MAX; k++)
+        free(v->short_slices[k]);
+    free(v->long_tokens);
     free(v->closers.nodes);
     free(v->rests.nodes);
     free(v->rest_tokens);

@@ -9,7 +9,7 @@
 #include "model/grammar_split.h"
 #include "model/grammar_vocabulary.h"
 
-enum { TRIE_NO_TOKEN = 0xfffff, TRIE_TOKEN_BITS = 20 };
+enum { TRIE_NO_TOKEN = 0xfffff, TRIE_TOKEN_BITS = 20, SHORT_CHARACTERS_MAX = 32 };
 
 typedef struct {
     uint32_t byte : 8, size : 24;    /* size: this node and all below it */
@@ -35,7 +35,10 @@ struct grammar_vocabulary {
     uint32_t *twins; /* pairs: a token and another with the same text, which is not in the trie */
     uint32_t twin_count;
     uint64_t *slices[SLICE_COUNT]; /* tokens that lie in it whole */
-    trie_t closers;                /* tokens that end a JSON string */
+    /* Tokens of SLICE_STRING that begin at most 1, 2, ... characters; those that begin more, by that. */
+    uint64_t *short_slices[SHORT_CHARACTERS_MAX + 1];
+    uint32_t *long_tokens, long_count; /* pairs: token and characters */
+    trie_t closers;                    /* tokens that end a JSON string */
     /* The same by what follows its quote. */
     trie_t rests; /* token: index into rest_tokens */
     token_range_t *rest_tokens;
