@@ -202,14 +202,13 @@ static void run_line(grammar_command_t *self, const document_t *line)
         count_reason(self, refusal.keyword);
         if (self->list)
             printf("%s: refused: %s\n", name.bytes, trail_text());
-        self->first_us.count += 0;
     } else {
         for (uint32_t test = document_next(line, tests, DOCUMENT_NONE); test != DOCUMENT_NONE;
              test = document_next(line, tests, test)) {
+            size_t before = self->first_us.count;
             passes = run_test(self, line, test, block, first, name.bytes) && passes;
-            if (first && self->first_us.count == self->schemas - self->refused)
-                self->first_us.us[self->first_us.count - 1] +=
-                    self->compile_us.us[self->compile_us.count - 1];
+            if (self->first_us.count > before)
+                self->first_us.us[before] += self->compile_us.us[self->compile_us.count - 1];
             first = false;
         }
         self->passing += passes;

@@ -77,7 +77,8 @@ typedef struct {
     uint32_t types;
     const element_list_t *enums; /* arrays of constants, or constants: any of them fits */
     uint32_t constants;          /* the first node with enum or const; SCHEMA_NONE */
-    uint32_t string_term;        /* of a string's body */
+    uint32_t string_term;        /* of a string's body, */
+    uint32_t format;             /* which has this format too: its number + 1, or 0 */
     uint32_t length_min, length_max;
     const bound_list_t *bounds;
     const element_list_t *multiples;        /* nodes of numbers; negated: not these */
@@ -205,7 +206,10 @@ uint32_t schema_space(schema_t *s, uint32_t from);
 uint32_t schema_string_body(schema_t *s, const shape_t *shape);
 /* The term of numbers of these types that the shape allows. */
 uint32_t schema_number_term(schema_t *s, const shape_t *shape, uint32_t type);
-/* The term of a format, in JSON form; REGEX_ANY if it only annotates. */
+/* The number of a format, or FORMAT_COUNT if it only annotates; its term, in JSON form. */
+uint32_t schema_find_format(const char *name);
+uint32_t schema_format_term(schema_t *s, uint32_t format);
+/* The term of a format by name; REGEX_ANY if it only annotates. */
 uint32_t schema_format(schema_t *s, const char *name);
 
 /* Does a constant of the document satisfy an element? */

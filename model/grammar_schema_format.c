@@ -49,15 +49,30 @@ static const struct {
     {"uuid", "^" HEX "{8}-" HEX "{4}-" HEX "{4}-" HEX "{4}-" HEX "{12}$"},
 };
 
+_Static_assert(COUNT_OF(formats) == FORMAT_COUNT, "each has a standard automaton");
+
+uint32_t schema_find_format(const char *name)
+{
+    uint32_t format = 0;
+
+    while (format < FORMAT_COUNT && strcmp(formats[format].name, name) != 0)
+        format++;
+    return format;
+}
+
+uint32_t schema_format_term(schema_t *s, uint32_t format)
+{
+    const char *pattern = formats[format].pattern;
+    uint32_t term = REGEX_NOTHING;
+
+    build_fail(&s->build, pattern_parse(&s->build.regexes, PATTERN_JSON, true, pattern,
+                                        strlen(pattern), "", &term));
+    return term;
+}
+
 uint32_t schema_format(schema_t *s, const char *name)
 {
-    uint32_t term = REGEX_ANY;
+    uint32_t format = schema_find_format(name);
 
-    for (size_t i = 0; i < COUNT_OF(formats); i++) {
-        if (strcmp(formats[i].name, name) == 0)
-            build_fail(&s->build,
-                       pattern_parse(&s->build.regexes, PATTERN_JSON, true, formats[i].pattern,
-                                     strlen(formats[i].pattern), "", &term));
-    }
-    return term;
+    return format == FORMAT_COUNT ? REGEX_ANY : schema_format_term(s, format);
 }

@@ -202,8 +202,12 @@ static void apply_strings(schema_t *s, shape_t *shape, uint32_t node)
     value = schema_member(s, node, "format");
     if (value != DOCUMENT_NONE && document_kind(&s->document, value) == DOCUMENT_STRING) {
         size_t length;
-        shape->string_term = regex_and(regexes, shape->string_term,
-                                       schema_format(s, schema_string(s, value, &length)));
+        uint32_t format = schema_find_format(schema_string(s, value, &length));
+        if (format < FORMAT_COUNT && shape->format != 0 && shape->format != format + 1)
+            shape->string_term =
+                regex_and(regexes, shape->string_term, schema_format_term(s, format));
+        else if (format < FORMAT_COUNT)
+            shape->format = format + 1;
     }
 }
 
@@ -424,7 +428,7 @@ static bool has_value(schema_t *s, shape_t *shape)
             s->empty_depth--;
         }
     }
-    if (shape->types & SCHEMA_STRING && shape->string_term != REGEX_ANY) {
+    if (shape->types & SCHEMA_STRING && (shape->string_term != REGEX_ANY || shape->format != 0)) {
         regex_automaton_t automaton;
         status_t status =
             regex_automaton(&s->build.regexes, schema_string_body(s, shape), &automaton);

@@ -123,6 +123,8 @@ uint32_t schema_string_body(schema_t *s, const shape_t *shape)
         return REGEX_NOTHING;
     uint32_t term = regex_repeat(regexes, any_character(s), min, max);
     term = regex_and(regexes, term, shape->string_term);
+    if (shape->format != 0)
+        term = regex_and(regexes, term, schema_format_term(s, shape->format - 1));
     uint32_t without = excluded(s, shape);
     return without == REGEX_NOTHING ? term : regex_and(regexes, term, regex_not(regexes, without));
 }
@@ -135,10 +137,13 @@ void schema_write_string(schema_t *s, const shape_t *shape, uint32_t from, uint3
 
     if (shape->string_term == REGEX_ANY && shape->not_constants == NULL && min == 0 &&
         max == SCHEMA_NONE) {
-        build_edge_standard(&s->build, from, to, STANDARD_STRING, NULL, 0);
+        build_edge_standard(&s->build, from, to,
+                            shape->format == 0 ? STANDARD_STRING
+                                               : (standard_t)(STANDARD_FORMAT + shape->format - 1),
+                            NULL, 0);
         return;
     }
-    if (excluded(s, shape) == REGEX_NOTHING) {
+    if (excluded(s, shape) == REGEX_NOTHING && shape->format == 0) {
         bool any = shape->string_term == REGEX_ANY;
         if (!any && regex_is_repeat(regexes, shape->string_term, &inner, &low, &high) &&
             regex_is_character(regexes, inner)) {

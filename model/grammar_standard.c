@@ -10,13 +10,16 @@
 #include "model/grammar_schema.h"
 
 static standard_automaton_t standards[STANDARD_COUNT];
-static bool made;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool made[STANDARD_COUNT];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint32_t standard_term(schema_t *s, standard_t which)
 {
     regex_store_t *r = &s->build.regexes;
     shape_t shape = {.string_term = REGEX_ANY, .length_max = SCHEMA_NONE};
+
+    if (which >= STANDARD_FORMAT)
+        shape.format = which - STANDARD_FORMAT + 1;
     uint32_t term = REGEX_NOTHING;
 
     if (which == STANDARD_INTEGER || which == STANDARD_NUMBER) {
@@ -30,30 +33,32 @@ static uint32_t standard_term(schema_t *s, standard_t which)
     return regex_cat(r, regex_text(r, "\"", 1), regex_cat(r, schema_string_body(s, &shape), term));
 }
 
-static void make_all(void)
+static bool make(standard_t which)
 {
     schema_t *s = calloc(1, sizeof(*s));
+    standard_automaton_t *out = &standards[which];
+    bool ok;
 
     if (s == NULL)
-        return;
+        return false;
     build_init(&s->build);
-    made = s->build.status == STATUS_OK;
-    for (unsigned which = 0; which < STANDARD_COUNT && made; which++) {
-        standard_automaton_t *out = &standards[which];
-        made = regex_automaton(&s->build.regexes, standard_term(s, (standard_t)which),
-                               &out->automaton) == STATUS_OK;
-        if (made)
-            out->flags = calloc(out->automaton.state_count, sizeof(uint32_t));
-        made = made && out->flags != NULL && follow_flags(&out->automaton, out->flags) == STATUS_OK;
-    }
+    ok = s->build.status == STATUS_OK &&
+         regex_automaton(&s->build.regexes, standard_term(s, which), &out->automaton) == STATUS_OK;
+    if (ok)
+        out->flags = calloc(out->automaton.state_count, sizeof(uint32_t));
+    ok = ok && out->flags != NULL && follow_flags(&out->automaton, out->flags) == STATUS_OK;
     build_fini(&s->build);
     free(s);
+    return ok;
 }
 
 const standard_automaton_t *standard_automaton(standard_t which)
 {
-    pthread_once(&once, make_all);
-    return made ? &standards[which] : NULL;
+    pthread_mutex_lock(&lock);
+    if (!made[which])
+        made[which] = make(which);
+    pthread_mutex_unlock(&lock);
+    return made[which] ? &standards[which] : NULL;
 }
 
 /* A trie of the names, beside the states in which the standard automaton is then. */

@@ -14,8 +14,11 @@ typedef enum {
     STANDARD_BARE_KEY, /* "..." */
     STANDARD_INTEGER,
     STANDARD_NUMBER,
-    STANDARD_COUNT
+    STANDARD_FORMAT, /* and behind it: a string of each format */
+    STANDARD_COUNT = STANDARD_FORMAT + 10
 } standard_t;
+
+enum { FORMAT_COUNT = STANDARD_COUNT - STANDARD_FORMAT };
 
 /* With the flags of grammar_block.h of each state. */
 typedef struct {
