@@ -410,7 +410,7 @@ int command_grammar(int argc, char **argv)
     bool lines = path_count > 0 && path_count < argc && strstr(paths[0], ".jsonl") != NULL;
     if (path_count == 0 || path_count >= argc || (!lines && path_count != 2)) {
         free(paths);
-        return command_usage("grammar");
+        return command_usage("grammar", "expected FILE.jsonl[.gz]... or SCHEMA.json INSTANCE");
     }
     status_t status = open_vocabulary(&self);
     for (int i = 0; i < path_count && status == STATUS_OK && lines; i++)
