@@ -1,8 +1,8 @@
 """grammar.py [--json FILE] - masks of grammars: ours and llguidance's in turns, over MaskBench.
 
 Both follow the same instances, token by token, with the release's vocabulary; times are CPU time
-of the thread, ours taken inside `lockstep grammar`, the other's around its call from Python, which adds
-well under a microsecond. Schemas that one of the two refuses count for the other alone.
+of the thread, ours taken inside `lockstep grammar`, the other's around its call from Python, which
+adds well under a microsecond. Schemas that one of the two refuses count for the other alone.
 """
 import argparse
 import ctypes
