@@ -1,6 +1,9 @@
+/* leader.c - a leader around its group: birth, ranks, time, drains, peers, facts. */
 #include "actors/leader.h"
 
 #include <string.h>
+
+#include "runtime/base/plant.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -57,80 +60,86 @@ void leader_init(leader_t *leader, const actor_birth_t *birth)
     free_list_init(&leader->free, leader->shape.attempt_max);
 }
 
-/* ---- attempts -------------------------------------------------------------------------------- */
-
-uint32_t leader_find(const void *self, uint64_t request, uint32_t number)
-{
-    const leader_t *leader = self;
-
-    return map_get(AT_CONST(leader, map_t, map_offset), request, number);
-}
-
-bool leader_end_is_final(end_reason_t reason)
-{
-    return reason != END_LOST && reason != END_RETRACTED;
-}
-
-void leader_set_pages(void *self, const page_t *pages, uint32_t count, record_step_item_t *item)
-{
-    uint32_t *words = group_words(group_of(self), count);
-    uint64_t *longs = group_longs(group_of(self), count);
-
-    for (uint32_t i = 0; i < count; i++) {
-        words[i] = pages[i].value;
-        longs[i] = leader_generation(pool_of(self), unit_page(pages[i]));
-    }
-    item->pages = (u32s_view_t){words, count};
-    item->generations = (u64s_view_t){longs, count};
-}
-
 /* ---- the group ------------------------------------------------------------------------------- */
 
-static const leader_ops_t *ops_of(void *self)
+/* What the steps not done name may be the cause. */
+static void suspect_all(void *self)
 {
-    return group_of(self)->kind == TOPOLOGY_PREFILL ? &prefill_leader : &decode_leader;
-}
+    const group_t *group = group_of(self);
 
-/* Everything that has pages here is lost. `suspects`: what the steps not done name may be the
- * cause. */
-static void reform(void *self, const char *reason, bool suspects, outbox_t *outbox)
-{
-    leader_t *leader = self;
-    const leader_ops_t *ops = ops_of(self);
-    group_t *group = group_of(self);
-
-    for (uint32_t n = 0; n < group->in_flight && suspects; n++) {
+    for (uint32_t n = 0; n < group->in_flight; n++) {
         const group_step_t *step = group_step(group, n);
         const group_item_t *items = group_items(group, step);
 
-        for (uint32_t i = 0; i < step->item_count; i++)
-            ops->suspect(self, items[i].attempt, items[i].alone);
+        for (uint32_t i = 0; i < step->item_count; i++) {
+            leader_attempt_t *attempt = leader_attempt(self, items[i].attempt);
+
+            attempt->suspect = true;
+            attempt->charge = items[i].alone;
+        }
     }
-    group_reform(group, reason, outbox);
-    pool_quarantine_all(pool_of(self), group_pool_epoch(group));
-    leader->alone_in_flight = leader->alone_last = false;
-    ops->lose_all(self, reason, outbox);
-    ops->settle_all(self, outbox);
+}
+
+static void lose(void *self, const leader_ops_t *ops, leader_attempt_t *attempt, const char *reason,
+                 outbox_t *outbox)
+{
+    leader_t *leader = self;
+
+    if (attempt->state == ops->queued)
+        return; /* it has touched nothing */
+    if (attempt->state == LEADER_ENDING && attempt->waits & WAITS_CLOSE)
+        leader->closes_due--;
+    leader->counts.pages_held -= attempt->page_count;
+    attempt->holds = false;
+    attempt->page_count = 0;
+    attempt->waits = (uint8_t)((attempt->waits & ~WAITS_CLOSE) | WAITS_EPOCH);
+    if (!PLANTED(epoch_mixup)) {
+        attempt->waits &= (uint8_t)~WAITS_STEP;
+        attempt->last_seq = 0;
+    }
+    ops->lose(attempt);
+    if (attempt->state != LEADER_ENDING)
+        ops->end(self, attempt, END_LOST, reason, outbox);
+}
+
+/* Everything that has pages here is lost. */
+static void reform(void *self, const leader_ops_t *ops, const char *reason, outbox_t *outbox)
+{
+    leader_t *leader = self;
+
+    group_reform(group_of(self), reason, outbox);
+    pool_quarantine_all(pool_of(self), group_pool_epoch(group_of(self)));
+    leader->alone_in_flight = leader->alone_last = leader->starving = false;
+    leader->counts.reforms++;
+    ops->lose_epoch(self);
+    for (uint32_t i = leader->live.first, next; i != REQUEST_NIL; i = next) {
+        next = leader_attempt(self, i)->link.next;
+        lose(self, ops, leader_attempt(self, i), reason, outbox);
+    }
+    leader_settle_all(self, ops, outbox);
 }
 
 /* It went wrong here: what led to it is to be kept. */
-static void reform_for(void *self, const char *reason, outbox_t *outbox)
+static void reform_for(void *self, const leader_ops_t *ops, const char *reason, outbox_t *outbox)
 {
     group_incident(group_of(self), reason, outbox);
-    reform(self, reason, true, outbox);
+    suspect_all(self);
+    reform(self, ops, reason, outbox);
 }
 
-status_t leader_on_rank_join(void *self, const envelope_t *envelope, outbox_t *outbox)
+status_t leader_on_rank_join(void *self, const leader_ops_t *ops, const envelope_t *envelope,
+                             outbox_t *outbox)
 {
     if (group_rank_of(group_of(self), envelope->from) == UINT32_MAX)
         return FAIL(STATUS_UNEXPECTED, "RANK_JOIN from %u, no rank of this group", envelope->from);
     if (group_is_ready(group_of(self)))
-        reform(self, "a rank joined again", false, outbox);
+        reform(self, ops, "a rank joined again", outbox);
     group_join(group_of(self), envelope, outbox);
     return STATUS_OK;
 }
 
-status_t leader_on_quiesced(void *self, const envelope_t *envelope, outbox_t *outbox)
+status_t leader_on_quiesced(void *self, const leader_ops_t *ops, const envelope_t *envelope,
+                            outbox_t *outbox)
 {
     leader_t *leader = self;
 
@@ -138,11 +147,25 @@ status_t leader_on_quiesced(void *self, const envelope_t *envelope, outbox_t *ou
         pool_quarantine_release(pool_of(self));
         leader->came_free++;
     }
-    ops_of(self)->settle_all(self, outbox);
+    leader_settle_all(self, ops, outbox);
     return STATUS_OK;
 }
 
-status_t leader_on_step_done(void *self, const envelope_t *envelope, outbox_t *outbox)
+/* No step in flight names its attempts any more, where it was the last. */
+static void leave_step(void *self, const group_step_t *step)
+{
+    const group_item_t *items = group_items(group_of(self), step);
+
+    for (uint32_t i = 0; i < step->item_count; i++) {
+        leader_attempt_t *attempt = leader_attempt(self, items[i].attempt);
+
+        if (attempt->last_seq == step->seq)
+            attempt->waits &= (uint8_t)~WAITS_STEP;
+    }
+}
+
+status_t leader_on_step_done(void *self, const leader_ops_t *ops, const envelope_t *envelope,
+                             outbox_t *outbox)
 {
     leader_t *leader = self;
     group_t *group = group_of(self);
@@ -151,53 +174,74 @@ status_t leader_on_step_done(void *self, const envelope_t *envelope, outbox_t *o
     bool retired = false;
 
     if (reason) {
-        reform_for(self, reason, outbox);
+        reform_for(self, ops, reason, outbox);
         return STATUS_OK;
     }
     while ((step = group_complete(group)) != NULL) {
-        ops_of(self)->finish_step(self, step, outbox);
+        ops->finish_step(self, step, outbox);
         group_retire(group);
+        leave_step(self, step);
         leader->alone_in_flight = false;
         retired = true;
     }
     if (retired)
-        ops_of(self)->settle_all(self, outbox);
+        leader_settle_all(self, ops, outbox);
     return STATUS_OK;
 }
 
-status_t leader_on_tick(void *self, const envelope_t *envelope, outbox_t *outbox)
+/* What has not begun goes elsewhere at once; what runs may end here, until its time is over. */
+static void end_drained(void *self, const leader_ops_t *ops, outbox_t *outbox)
+{
+    leader_t *leader = self;
+    bool is_over = group_drain_is_over(group_of(self));
+
+    for (uint32_t i = leader->live.first, next; i != REQUEST_NIL && group_of(self)->drains;
+         i = next) {
+        leader_attempt_t *attempt = leader_attempt(self, i);
+
+        next = attempt->link.next;
+        if (attempt->state != LEADER_ENDING && (attempt->state == ops->queued || is_over))
+            ops->end(self, attempt, END_LOST, "its group leaves", outbox);
+    }
+}
+
+status_t leader_on_tick(void *self, const leader_ops_t *ops, const envelope_t *envelope,
+                        outbox_t *outbox)
 {
     const message_tick_t *m = envelope->body;
     const char *reason = group_tick(group_of(self), m->now_ms, outbox);
 
     if (reason)
-        reform_for(self, reason, outbox);
-    ops_of(self)->drain(self, outbox);
+        reform_for(self, ops, reason, outbox);
+    end_drained(self, ops, outbox);
     return STATUS_OK;
 }
 
-static status_t drain(void *self, bool on, uint32_t grace_ms, outbox_t *outbox)
+static status_t drain(void *self, const leader_ops_t *ops, bool on, uint32_t grace_ms,
+                      outbox_t *outbox)
 {
     leader_t *leader = self;
 
     group_drain(group_of(self), on, grace_ms);
     leader->came_free++; /* so that who waits for room here asks, and hears that there is none */
-    ops_of(self)->drain(self, outbox);
+    end_drained(self, ops, outbox);
     return STATUS_OK;
 }
 
-status_t leader_on_draining(void *self, const envelope_t *envelope, outbox_t *outbox)
+status_t leader_on_draining(void *self, const leader_ops_t *ops, const envelope_t *envelope,
+                            outbox_t *outbox)
 {
     const message_draining_t *m = envelope->body;
 
-    return drain(self, m->on != 0, m->grace_ms, outbox);
+    return drain(self, ops, m->on != 0, m->grace_ms, outbox);
 }
 
-status_t leader_on_stop(void *self, const envelope_t *envelope, outbox_t *outbox)
+status_t leader_on_stop(void *self, const leader_ops_t *ops, const envelope_t *envelope,
+                        outbox_t *outbox)
 {
     const message_stop_t *m = envelope->body;
 
-    return drain(self, true, m->grace_ms, outbox);
+    return drain(self, ops, true, m->grace_ms, outbox);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -225,12 +269,16 @@ void leader_joined(void *self, const envelope_t *envelope)
         leader->pools_said[transfer] = 0;
 }
 
-void leader_exited(void *self, const envelope_t *envelope, outbox_t *outbox)
+void leader_exited(void *self, const leader_ops_t *ops, const envelope_t *envelope,
+                   outbox_t *outbox)
 {
     const message_exited_t *m = envelope->body;
 
-    if (group_exited(group_of(self), m->actor, m->incarnation))
-        reform(self, "a rank exited", exit_is_suspect(m->cause), outbox);
+    if (!group_exited(group_of(self), m->actor, m->incarnation))
+        return;
+    if (exit_is_suspect(m->cause))
+        suspect_all(self);
+    reform(self, ops, "a rank exited", outbox);
 }
 
 void leader_tell_transfers(leader_t *leader, uint16_t id, const void *body, outbox_t *outbox)
@@ -279,10 +327,53 @@ uint32_t leader_attempt_count(const void *self)
     return leader->live.count;
 }
 
-void leader_check(const leader_t *leader)
+const leader_counts_t *leader_counts(const void *self)
 {
+    return &((const leader_t *)self)->counts;
+}
+
+const pool_t *leader_pool(const void *self)
+{
+    const leader_t *leader = self;
+
+    return AT_CONST(leader, pool_t, pool_offset);
+}
+
+static void check_attempt(const leader_t *leader, const leader_attempt_t *attempt)
+{
+    const group_t *group = AT_CONST(leader, group_t, group_offset);
+    bool ends = attempt->state == LEADER_ENDING;
+
+    ASSERT(attempt->state != LEADER_NONE);
+    ASSERT(attempt->holds || attempt->page_count == 0);
+    ASSERT(!attempt->fenced || (ends && !attempt->holds));
+    ASSERT(attempt->last_seq <= group->seq);
+    ASSERT(((attempt->waits & WAITS_STEP) != 0) == (attempt->last_seq > group->done_seq));
+    ASSERT(!(attempt->waits & WAITS_CLOSE) || attempt->holds);
+    ASSERT(!(attempt->waits & WAITS_EPOCH) || ends);
+}
+
+void leader_check(const void *self)
+{
+    const leader_t *leader = self;
+    uint32_t pages = 0, closes_due = 0, in_state[LEADER_ATTEMPT_STATES_MAX] = {0};
+
     group_check(AT_CONST(leader, group_t, group_offset));
-    pool_check(AT_CONST(leader, pool_t, pool_offset));
+    pool_check(leader_pool(self));
     request_list_check(&leader->live, AT_CONST(leader, char, attempts_offset));
+    for (uint32_t i = leader->live.first; i != REQUEST_NIL;) {
+        const leader_attempt_t *attempt = (const void *)(AT_CONST(leader, char, attempts_offset) +
+                                                         i * leader->shape.attempt_bytes);
+
+        check_attempt(leader, attempt);
+        in_state[attempt->state]++;
+        pages += attempt->page_count;
+        closes_due += attempt->state == LEADER_ENDING && attempt->waits & WAITS_CLOSE;
+        i = attempt->link.next;
+    }
     ASSERT(AT_CONST(leader, map_t, map_offset)->count == leader->live.count);
+    ASSERT(leader->live.count == leader->counts.live);
+    ASSERT(memcmp(in_state, leader->in_state, sizeof(in_state)) == 0);
+    ASSERT(pages == leader->counts.pages_held);
+    ASSERT(closes_due == leader->closes_due);
 }

@@ -117,7 +117,7 @@ static const pool_t *pool_of(const oracle_t *oracle, const ledger_group_t *group
 
     if (!dispatch)
         return NULL;
-    return group->place == AT_PREFILL ? prefill_pool(dispatch->self) : decode_pool(dispatch->self);
+    return leader_pool(dispatch->self);
 }
 
 /* Its border is of its own prefix, and stays so: the leader holds it, and nobody is given its place. */

@@ -248,7 +248,7 @@ static void judge_gateway(const oracle_t *oracle, actor_id_t actor, const void *
 
 static void judge_prefill(const oracle_t *oracle, actor_id_t actor, const void *self)
 {
-    const prefill_counts_t *counts = prefill_counts(self);
+    const leader_counts_t *counts = leader_counts(self);
 
     expect_zero(oracle, actor, "attempts", counts->live);
     expect_zero(oracle, actor, "pages held", counts->pages_held);
@@ -257,7 +257,7 @@ static void judge_prefill(const oracle_t *oracle, actor_id_t actor, const void *
 
 static void judge_decode(const oracle_t *oracle, actor_id_t actor, const void *self)
 {
-    const decode_counts_t *counts = decode_counts(self);
+    const leader_counts_t *counts = leader_counts(self);
 
     expect_zero(oracle, actor, "attempts", counts->live);
     expect_zero(oracle, actor, "pages held", counts->pages_held);

@@ -172,12 +172,12 @@ const gateway_counts_t *play_gateway(const play_t *play)
     return gateway_counts(dispatch_of(play, play->gateway)->self);
 }
 
-const prefill_counts_t *play_prefill(const play_t *play)
+const leader_counts_t *play_prefill(const play_t *play)
 {
-    return prefill_counts(dispatch_of(play, play->prefill)->self);
+    return leader_counts(dispatch_of(play, play->prefill)->self);
 }
 
-const decode_counts_t *play_decode(const play_t *play)
+const leader_counts_t *play_decode(const play_t *play)
 {
-    return decode_counts(dispatch_of(play, play->decode)->self);
+    return leader_counts(dispatch_of(play, play->decode)->self);
 }

@@ -195,8 +195,8 @@ uint64_t play_refused(const play_t *play, actor_id_t actor, uint16_t message);
 bool play_is_degraded(const play_t *play, actor_id_t actor);
 /* Of instance 0. */
 const gateway_counts_t *play_gateway(const play_t *play);
-const prefill_counts_t *play_prefill(const play_t *play);
-const decode_counts_t *play_decode(const play_t *play);
+const leader_counts_t *play_prefill(const play_t *play);
+const leader_counts_t *play_decode(const play_t *play);
 
 #define SCHEDULE_PLAY(name, topology, text) void play_##name(play_t *play);
 SCHEDULE_TABLE(SCHEDULE_PLAY)

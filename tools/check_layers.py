@@ -1,12 +1,17 @@
-"""check_layers.py [ROOT] - who may include whom. Prints each include that breaks it; exit 1 then.
+"""check_layers.py [ROOT [BUILD]] - who may know whom. Prints each breach; exit 1 then.
+
+By includes; and where BUILD has the tree's objects, by symbols too, since a declaration can be
+written without an include.
 
 A room is a top folder, with refinements: runtime/base is its own, and so is each folder of
 actors/ and of device/. Actors know messages, never neighbours; what several of them share lies in
 actors/ itself.
 Only tests include the simulator, which is a program of its own.
 """
+import collections
 import os
 import re
+import subprocess
 import sys
 
 BASE = {"runtime/base"}
@@ -66,6 +71,35 @@ def check_file(root, path):
             yield f"{path}:{number}: {room(path)} may not include {room(target)} (\"{target}\")"
 
 
+def objects(build):
+    """Yields the source of each object, as a path from the root, and the object's own path."""
+    for folder, _, files in os.walk(build):
+        place = re.fullmatch(r"(.*?)/?CMakeFiles/[^/]+\.dir(.*)", os.path.relpath(folder, build))
+        for name in sorted(files) if place and "/__/" not in place[2] + "/" else ():
+            if name.endswith(".c.o"):
+                yield (os.path.normpath(f"{place[1]}{place[2]}/{name[:-2]}"),
+                       os.path.join(folder, name))
+
+
+def check_symbols(build):
+    """Yields each reference to a symbol that only rooms define which the source may not know."""
+    homes, uses = collections.defaultdict(set), []
+    paths = {path: source for source, path in objects(build)}
+    lines = subprocess.run(["nm", "-A", "-g", *paths], check=True, capture_output=True,
+                           text=True).stdout.splitlines() if paths else []
+    for line in lines:
+        path, rest = line.split(":", 1)
+        kind, name = rest.split()[-2:]
+        if kind == "U":
+            uses.append((paths[path], name))
+        elif room(paths[path]) not in ("tests", "bench"):
+            homes[name].add(room(paths[path]))
+    for source, name in sorted(uses):
+        if (homes[name] and source != KNOWS_ALL_ACTORS
+                and not any(allowed(room(source), home) for home in homes[name])):
+            yield f"{source}: {room(source)} may not use {name} of {', '.join(homes[name])}"
+
+
 def sources(root):
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in (".git", "build", ".venv"))
@@ -77,7 +111,8 @@ def sources(root):
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else "."
     problems = [problem for path in sources(root) for problem in check_file(root, path)]
-    print("\n".join(problems or ["layers: every include is allowed"]))
+    problems += check_symbols(sys.argv[2]) if len(sys.argv) > 2 else []
+    print("\n".join(problems or ["layers: every include and symbol is allowed"]))
     return 1 if problems else 0
 
 

@@ -5,9 +5,10 @@
  *                     └─ABORT, failed─────┴─ABORT, failed─────┴─ABORT, retracted, lost──┴──> ENDING ──> NONE
  *
  * The opener is the prefill leader until RUNNING was said, then the gateway. ENDING lasts until
- * no byte of it moves: X said FENCED for the hand-over (or its ranks did, if X exited), and the last
- * step that names it is done on all ranks, or those have left its epoch. Then the leases return and
- * FENCED goes out; the record stays until the gateway has acknowledged the tokens.
+ * it waits for nothing (leader_wait_t): the transfer said FENCED for the hand-over (or its ranks
+ * did, if it exited), and the last step that names it is done on all ranks, or those have left its
+ * epoch. Then the leases return and FENCED goes out; the record stays until the gateway has
+ * acknowledged the tokens.
  *
  * D1  END goes out once, when the attempt becomes ENDING; FENCED once, behind it.
  * D2  an attempt holds leases from RESERVE until FENCED, or until the group reforms: then all are
@@ -22,40 +23,19 @@
 #include "actors/decode/decode.h"
 #include "actors/leader.h"
 
-enum { NONE, OPENING, LANDING, RUNNING, ENDING, ATTEMPT_STATES };
+enum { NONE = LEADER_NONE, ENDING, OPENING, LANDING, RUNNING, ATTEMPT_STATES };
 enum { NIL = REQUEST_NIL };
 
 typedef struct {
-    request_link_t link;
-    uint64_t request;
-    uint32_t number; /* attempt number of its gateway */
-    uint8_t state;
-    bool alone;
-    bool open_due;     /* OPEN waits for credit */
-    bool x_open;       /* X owes FENCED */
-    bool handed;       /* RUNNING was said: the gateway is the opener */
-    bool opener_gone;  /* nobody hears END and FENCED */
-    bool gateway_gone; /* nobody hears TOKENS */
-    bool holds;        /* leases */
-    bool slot_open;    /* the device's slot: a CLOSE is due before the end */
-    bool wait_settle;  /* the group left its epoch, but not all ranks have */
-    bool fenced;       /* FENCED is out; only tokens are left */
-    bool suspect;
-    bool charge;
-    uint64_t x_ranks;     /* X exited: ranks that may still copy for it */
-    incarnation_t x_life; /* which of X */
-    uint64_t epoch;       /* of the group when it was opened */
+    leader_attempt_t base;
+    bool open_due;             /* OPEN waits for credit */
+    bool handed;               /* RUNNING was said: the gateway is the opener */
+    bool opener_gone;          /* nobody hears END and FENCED */
+    uint64_t copies;           /* its transfer exited: ranks, as bits, that may still copy for it */
+    incarnation_t copies_life; /* of the transfer */
+    uint64_t epoch;            /* of the group when it was opened */
     actor_id_t prefill;
-    actor_id_t gateway;
-    actor_id_t transfer;
-    uint32_t cached_tokens;
-    request_parameters_t parameters;
-    uint32_t prompt_tokens;
-    uint32_t slot;
-    uint32_t page_count; /* pages_of(self, attempt) */
-    uint64_t last_seq;   /* of the last step that names it, in this epoch */
-    uint32_t position;   /* where the next RUN starts */
-    uint32_t given_run;  /* of `given`, those in a step already */
+    uint32_t given_run; /* of `given`, those in a step already */
     uint32_t planned;
     uint32_t known;
     uint32_t token_words; /* words of a token in `tokens` */
@@ -99,12 +79,8 @@ typedef struct {
 typedef struct {
     leader_t leader;
     uint16_t source_count;
-    bool starving;                 /* a running attempt waits for a page */
     fence_t fences[INSTANCES_MAX]; /* by transfer */
     source_t sources[INSTANCES_MAX];
-    decode_counts_t counts;
-    /* So that a message that changes little costs the planner little, however many attempts live: */
-    uint32_t in_state[ATTEMPT_STATES]; /* attempts */
     uint32_t opens_due;
     uint64_t tokens_new; /* gateways, as bits: some token may wait to be sent there */
     uint64_t tokens_out; /* a TOKENS is not acknowledged yet */
@@ -119,41 +95,36 @@ static inline attempt_t *attempts_of(decode_t *self)
     return AT(&self->leader, attempt_t, attempts_offset);
 }
 
-static inline uint32_t index_of(decode_t *self, const attempt_t *attempt)
-{
-    return (uint32_t)(attempt - attempts_of(self));
-}
-
-static inline page_t *pages_of(decode_t *self, const attempt_t *attempt)
-{
-    return AT(&self->leader, page_t, pages_offset) +
-           (size_t)attempt->slot * self->leader.pages_per_attempt;
-}
-
 /* ---- attempt.c ---- */
+
+extern const leader_ops_t decode_leader; /* decode.c */
 
 attempt_t *decode_find(decode_t *self, uint64_t request, uint32_t number);
 /* Why it cannot be taken now (BUSY), or NULL. */
 const char *decode_obstacle(decode_t *self, const message_reserve_t *m, const source_t *source);
-void decode_become(decode_t *self, attempt_t *attempt, uint8_t state);
 /* With all leases; decode_obstacle must be NULL. */
 attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t prefill);
-/* Says END, aborts at X, becomes ENDING, and goes if nothing is left. The attempt may be gone after. */
+/* Says END, aborts at the transfer, and goes if nothing is left. The attempt may be gone after. */
 void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const char *detail,
                 outbox_t *outbox);
 /* Lets an ENDING attempt go as far as it can. */
 void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox);
-void decode_settle_all(void *arg, outbox_t *outbox);
+/* No rank may copy for it any more, as far as its transfer's end left that open. */
+void decode_copies_over(attempt_t *attempt);
 /* A drawn token; ends the attempt if it is the last. */
 void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token, outbox_t *outbox);
 /* At least so many pages; false if the pool has no more. `*added` is how many came. */
 bool decode_grow(decode_t *self, attempt_t *attempt, uint32_t pages, uint32_t *added);
 /* The youngest loses its pages, if nobody is about to give some back anyway. */
 void decode_retract(decode_t *self, outbox_t *outbox);
-/* All leases are in quarantine, all steps forgotten. */
-void decode_lose(decode_t *self, attempt_t *attempt, const char *detail, outbox_t *outbox);
 
 /* ---- plan.c ---- */
+
+/* For leader_ops_t. */
+bool decode_wants_run(const leader_attempt_t *attempt);
+uint32_t decode_rows_free(void *self);
+uint32_t decode_add_run(void *self, leader_attempt_t *attempt, uint32_t rows);
+void decode_add_runs(void *self, uint32_t rows);
 
 void decode_plan(void *arg, outbox_t *outbox);
 

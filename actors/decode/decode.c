@@ -30,27 +30,12 @@ static void source_reset(source_t *source)
     source->failing_ms = 0;
 }
 
-static void suspect(void *arg, uint32_t attempt, bool alone)
+static void lose_epoch(void *arg)
 {
     decode_t *self = arg;
-
-    attempts_of(self)[attempt].suspect = true;
-    attempts_of(self)[attempt].charge = alone;
-}
-
-static void lose_all(void *arg, const char *reason, outbox_t *outbox)
-{
-    decode_t *self = arg;
-    attempt_t *all = attempts_of(self);
 
     for (uint32_t i = 0; i < self->source_count; i++)
         source_reset(&self->sources[i]);
-    self->starving = false;
-    self->counts.reforms++;
-    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
-        next = all[i].link.next;
-        decode_lose(self, &all[i], reason, outbox);
-    }
 }
 
 static void finish_step(void *arg, const group_step_t *step, outbox_t *outbox)
@@ -62,7 +47,7 @@ static void finish_step(void *arg, const group_step_t *step, outbox_t *outbox)
     for (uint32_t i = 0; i < step->token_count; i++) {
         attempt_t *attempt = &attempts_of(self)[items[tokens[i].item].attempt];
 
-        if (attempt->state == RUNNING)
+        if (attempt->base.state == RUNNING)
             decode_token(self, attempt, &tokens[i], outbox);
     }
 }
@@ -188,11 +173,15 @@ static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t
     if (rank == UINT32_MAX || leader_transfer(&self->leader, m->actor) == UINT32_MAX)
         return FAIL(STATUS_UNEXPECTED, "COPIES_FENCED of actor %u from %u", m->actor,
                     envelope->from);
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
-        if (all[i].transfer == m->actor && all[i].x_life <= m->incarnation)
-            all[i].x_ranks &= ~(UINT64_C(1) << rank);
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].base.link.next) {
+        if (all[i].base.transfer != m->actor || all[i].copies_life > m->incarnation ||
+            all[i].copies == 0)
+            continue;
+        all[i].copies &= ~(UINT64_C(1) << rank);
+        if (all[i].copies == 0)
+            all[i].base.waits &= (uint8_t)~WAITS_TRANSFER;
     }
-    decode_settle_all(self, outbox);
+    leader_settle_all(self, &decode_leader, outbox);
     return STATUS_OK;
 }
 
@@ -218,20 +207,14 @@ static const char *reason_to_refuse(const decode_t *self, const message_reserve_
     return NULL;
 }
 
-/* Nothing was opened, and nothing will be. */
-static void push_refusal(decode_t *self, const message_reserve_t *m, actor_id_t to,
-                         end_reason_t reason, const char *detail, outbox_t *outbox)
+static void refuse_reserve(decode_t *self, const message_reserve_t *m, actor_id_t to,
+                           end_reason_t reason, const char *detail, outbox_t *outbox)
 {
     message_end_t end = {.request = m->request, .attempt = m->attempt, .reason = (uint8_t)reason};
-    message_fenced_t fenced = {m->request, m->attempt};
 
     end.token_count = m->forced.count;
     end.detail = (text_view_t){detail, (uint32_t)strlen(detail)};
-    outbox_push(outbox, to, MESSAGE_end, &end);
-    outbox_push(outbox, to, MESSAGE_fenced, &fenced);
-    self->counts.opened++;
-    self->counts.ended++;
-    self->counts.fenced++;
+    leader_refuse(self, to, &end, outbox);
 }
 
 static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outbox)
@@ -247,11 +230,11 @@ static status_t on_reserve(void *arg, const envelope_t *envelope, outbox_t *outb
     if (!leader_is_gateway(&self->leader, m->gateway))
         return FAIL(STATUS_UNEXPECTED, "RESERVE for actor %u, no gateway", m->gateway);
     if (refusal) {
-        push_refusal(self, m, envelope->from, END_REFUSED, refusal, outbox);
+        refuse_reserve(self, m, envelope->from, END_REFUSED, refusal, outbox);
         return STATUS_OK;
     }
     if (group_of(self)->drains) {
-        push_refusal(self, m, envelope->from, END_LOST, "this decode group leaves", outbox);
+        refuse_reserve(self, m, envelope->from, END_LOST, "this decode group leaves", outbox);
         return STATUS_OK;
     }
     if (!outbox_is_up(outbox, m->gateway) || decode_obstacle(self, m, source) != NULL) {
@@ -277,7 +260,7 @@ static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox
 
     if (m->reason >= END_REASON_COUNT)
         return FAIL(STATUS_UNEXPECTED, "ABORT for reason %u, which is none", m->reason);
-    if (envelope->from != attempt->prefill && envelope->from != attempt->gateway)
+    if (envelope->from != attempt->prefill && envelope->from != attempt->base.gateway)
         return FAIL(STATUS_UNEXPECTED, "ABORT from %u, which did not open it", envelope->from);
     decode_end(self, attempt, (end_reason_t)m->reason, "", outbox);
     return STATUS_OK;
@@ -290,9 +273,9 @@ static status_t on_opened(void *arg, const envelope_t *envelope, outbox_t *outbo
     attempt_t *attempt = decode_find(self, m->request, m->attempt);
     message_reserved_t reserved = {m->request, m->attempt};
 
-    if (envelope->from != attempt->transfer)
+    if (envelope->from != attempt->base.transfer)
         return FAIL(STATUS_UNEXPECTED, "OPENED from %u", envelope->from);
-    decode_become(self, attempt, LANDING);
+    leader_become(self, &attempt->base, LANDING);
     if (outbox_is_up(outbox, attempt->prefill))
         outbox_push(outbox, attempt->prefill, MESSAGE_reserved, &reserved);
     return STATUS_OK;
@@ -302,21 +285,21 @@ static status_t on_opened(void *arg, const envelope_t *envelope, outbox_t *outbo
 static void start_running(decode_t *self, attempt_t *attempt, uint32_t first_token,
                           outbox_t *outbox)
 {
-    message_running_t running = {attempt->request, attempt->number};
+    message_running_t running = {attempt->base.request, attempt->base.number};
 
     if (attempt->given.count == 0) {
         chain_append(store_of(self), &attempt->given, &first_token, 1);
         attempt->known = 1;
     }
     attempt->planned = attempt->first = attempt->sent = attempt->acked = attempt->known;
-    decode_become(self, attempt, RUNNING);
+    leader_become(self, &attempt->base, RUNNING);
     attempt->handed = true;
-    attempt->opener_gone = attempt->gateway_gone;
+    attempt->opener_gone = attempt->base.gateway_gone;
     if (outbox_is_up(outbox, attempt->prefill))
         outbox_push(outbox, attempt->prefill, MESSAGE_running, &running);
-    if (attempt->gateway_gone)
+    if (attempt->base.gateway_gone)
         decode_end(self, attempt, END_ABORTED, "the gateway is gone", outbox);
-    else if (attempt->known >= attempt->parameters.limits.output_tokens_max)
+    else if (attempt->known >= attempt->base.parameters.limits.output_tokens_max)
         decode_end(self, attempt, END_LENGTH, "", outbox);
 }
 
@@ -328,7 +311,7 @@ static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbo
     source_t *source = source_of(self, attempt->prefill);
     uint32_t forced = m->first_token;
 
-    if (envelope->from != attempt->transfer)
+    if (envelope->from != attempt->base.transfer)
         return FAIL(STATUS_UNEXPECTED, "LANDED from %u", envelope->from);
     if (m->failed) {
         char detail[REASON_BYTES_MAX];
@@ -345,7 +328,7 @@ static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbo
     if (attempt->given.count > 0)
         chain_read(store_of(self), &attempt->given, 0, 1, &forced);
     if (forced != m->first_token) {
-        self->counts.differing++;
+        self->leader.counts.differing++;
         LOG(ERROR, "DECODE-REPLAY-DIFFERS request=%016llx attempt=%u",
             (unsigned long long)m->request, m->attempt);
         decode_end(self, attempt, END_REFUSED, "the replayed answer differs", outbox);
@@ -370,12 +353,12 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_fenced_t *m = envelope->body;
     attempt_t *attempt = decode_find(self, m->request, m->attempt);
 
-    if (envelope->from != attempt->transfer)
+    if (envelope->from != attempt->base.transfer)
         return FAIL(STATUS_UNEXPECTED, "FENCED from %u", envelope->from);
-    attempt->x_open = false;
-    if (attempt->state == ENDING)
+    attempt->base.waits &= (uint8_t)~WAITS_TRANSFER;
+    if (attempt->base.state == ENDING)
         decode_settle(self, attempt, outbox);
-    else if (attempt->state != RUNNING) /* LANDED would have come before */
+    else if (attempt->base.state != RUNNING) /* LANDED would have come before */
         decode_end(self, attempt, END_LOST, "the transfer dropped it", outbox);
     return STATUS_OK;
 }
@@ -410,12 +393,14 @@ static uint64_t joined_ranks(decode_t *self)
 
 static void lose_opener(decode_t *self, attempt_t *attempt, actor_id_t actor, outbox_t *outbox)
 {
-    if (attempt->gateway == actor)
-        attempt->gateway_gone = true;
-    if ((attempt->handed ? attempt->gateway : attempt->prefill) != actor)
+    if (attempt->base.gateway == actor) {
+        attempt->base.gateway_gone = true;
+        leader_mute(&attempt->base);
+    }
+    if ((attempt->handed ? attempt->base.gateway : attempt->prefill) != actor)
         return;
     attempt->opener_gone = true;
-    if (attempt->state == ENDING)
+    if (attempt->base.state == ENDING)
         decode_settle(self, attempt, outbox);
     else
         decode_end(self, attempt, END_ABORTED, "its opener is gone", outbox);
@@ -424,16 +409,18 @@ static void lose_opener(decode_t *self, attempt_t *attempt, actor_id_t actor, ou
 static void lose_transfer(decode_t *self, attempt_t *attempt, const message_exited_t *m,
                           outbox_t *outbox)
 {
-    if (attempt->transfer != m->actor)
+    if (attempt->base.transfer != m->actor)
         return;
     /* Copies of an older epoch are over when its ranks have left it. */
-    if (attempt->x_open && attempt->epoch == group_of(self)->epoch)
-        attempt->x_ranks = joined_ranks(self);
-    attempt->x_life = m->incarnation;
-    attempt->x_open = false;
-    if (attempt->state == OPENING || attempt->state == LANDING)
+    if (attempt->base.waits & WAITS_TRANSFER && attempt->copies == 0) {
+        attempt->copies = attempt->epoch == group_of(self)->epoch ? joined_ranks(self) : 0;
+        if (attempt->copies == 0)
+            attempt->base.waits &= (uint8_t)~WAITS_TRANSFER;
+    }
+    attempt->copies_life = m->incarnation;
+    if (attempt->base.state == OPENING || attempt->base.state == LANDING)
         decode_end(self, attempt, END_LOST, "the transfer exited", outbox);
-    else if (attempt->state == ENDING)
+    else if (attempt->base.state == ENDING)
         decode_settle(self, attempt, outbox);
 }
 
@@ -445,11 +432,11 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     source_t *source = source_of(self, m->actor);
     uint32_t transfer = leader_transfer(&self->leader, m->actor);
 
-    leader_exited(self, envelope, outbox);
+    leader_exited(self, &decode_leader, envelope, outbox);
     for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
-        bool is_transfer = all[i].transfer == m->actor;
+        bool is_transfer = all[i].base.transfer == m->actor;
 
-        next = all[i].link.next;
+        next = all[i].base.link.next;
         if (is_transfer)
             lose_transfer(self, &all[i], m, outbox);
         else
@@ -466,21 +453,73 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
-/* What runs here may end here, until its time is over. */
-static void drain(void *arg, outbox_t *outbox)
-{
-    decode_t *self = arg;
-    attempt_t *all = attempts_of(self);
+/* ---- what leader.c asks ---------------------------------------------------------------------- */
 
-    for (uint32_t i = self->leader.live.first, next;
-         i != NIL && group_drain_is_over(group_of(self)); i = next) {
-        next = all[i].link.next;
-        if (all[i].state != ENDING)
-            decode_end(self, &all[i], END_LOST, "its group leaves", outbox);
-    }
+static attempt_t *own(leader_attempt_t *attempt)
+{
+    return (attempt_t *)(void *)attempt; /* whose first member it is */
 }
 
-const leader_ops_t decode_leader = {suspect, lose_all, finish_step, decode_settle_all, drain};
+static actor_id_t opener(const leader_attempt_t *base)
+{
+    const attempt_t *attempt = (const attempt_t *)(const void *)base;
+
+    if (attempt->opener_gone)
+        return ACTOR_NONE;
+    return attempt->handed ? base->gateway : attempt->prefill;
+}
+
+static void end(void *self, leader_attempt_t *attempt, end_reason_t reason, const char *detail,
+                outbox_t *outbox)
+{
+    decode_end(self, own(attempt), reason, detail, outbox);
+}
+
+static void give_back(void *self, leader_attempt_t *attempt)
+{
+    const page_t *pages = leader_pages(self, attempt);
+
+    for (uint32_t i = 0; i < attempt->page_count; i++)
+        pool_release(pool_of(self), unit_page(pages[i]), leader_index(self, attempt));
+}
+
+static void forget(void *arg, leader_attempt_t *attempt)
+{
+    decode_t *self = arg;
+
+    chain_clear(store_of(self), &own(attempt)->given);
+    chain_clear(store_of(self), &own(attempt)->penalty);
+    chain_clear(store_of(self), &own(attempt)->tokens);
+    self->words_reserved -= own(attempt)->words;
+}
+
+static void lose(leader_attempt_t *attempt)
+{
+    (void)attempt;
+}
+
+/* Whoever copied has left that epoch, or is dead. */
+static void settle_epoch(leader_attempt_t *attempt)
+{
+    decode_copies_over(own(attempt));
+}
+
+const leader_ops_t decode_leader = {
+    .opener = opener,
+    .end = end,
+    .give_back = give_back,
+    .forget = forget,
+    .wants_run = decode_wants_run,
+    .rows_free = decode_rows_free,
+    .add_run = decode_add_run,
+    .add_runs = decode_add_runs,
+    .finish_step = finish_step,
+    .lose_epoch = lose_epoch,
+    .lose = lose,
+    .settle_epoch = settle_epoch,
+};
+
+LEADER_HANDLERS(decode_leader)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -488,7 +527,7 @@ const leader_ops_t decode_leader = {suspect, lose_all, finish_step, decode_settl
 #define ALL_STATES LEADER_ALL_STATES
 #define ENDS (BIT(ENDING) | BIT(NONE))
 
-static const char *const attempt_names[] = {"none", "opening", "landing", "running", "ending"};
+static const char *const attempt_names[] = {"none", "ending", "opening", "landing", "running"};
 
 static const actor_rule_t rules[] = {
     {ANY, MESSAGE_joined, on_joined, ALL_STATES},
@@ -527,67 +566,38 @@ static const actor_refusal_t attempt_refusals[] = {
     {NONE, MESSAGE_fenced, "it has ended here before"},
 };
 
-static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
-{
-    const decode_t *self = arg;
-    uint32_t index = leader_find(self, request, attempt);
-
-    return index == MAP_NONE ? NONE
-                             : AT_CONST(&self->leader, attempt_t, attempts_offset)[index].state;
-}
-
-const decode_counts_t *decode_counts(const void *arg)
-{
-    return &((const decode_t *)arg)->counts;
-}
-
-const pool_t *decode_pool(const void *arg)
-{
-    const decode_t *self = arg;
-
-    return AT_CONST(&self->leader, pool_t, pool_offset);
-}
-
 static void check_attempt(const decode_t *self, const attempt_t *attempt, uint32_t index)
 {
-    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
-    const group_t *group = AT_CONST(&self->leader, group_t, group_offset);
+    const pool_t *pool = leader_pool(self);
+    bool is_open = attempt->base.waits & WAITS_TRANSFER && attempt->copies == 0;
 
-    ASSERT(attempt->state != NONE);
-    ASSERT(attempt->holds || attempt->state == ENDING);
-    ASSERT(attempt->fenced ? attempt->state == ENDING && !attempt->holds : true);
-    ASSERT(pool_owned(pool, index) == (attempt->holds ? attempt->page_count + 1 : 0));
-    ASSERT(attempt->last_seq <= group->seq);
+    ASSERT(attempt->base.holds || attempt->base.state == ENDING);
+    ASSERT(pool_owned(pool, index) == (attempt->base.holds ? attempt->base.page_count + 1 : 0));
     ASSERT(attempt->acked <= attempt->sent && attempt->sent <= attempt->known);
-    ASSERT(attempt->state != RUNNING || attempt->known <= attempt->planned);
+    ASSERT(attempt->base.state != RUNNING || attempt->known <= attempt->planned);
     ASSERT(attempt->given_run <= attempt->given.count);
-    ASSERT(attempt->state != OPENING || attempt->open_due || attempt->x_open);
+    ASSERT(attempt->base.state != OPENING || attempt->open_due || is_open);
+    ASSERT(attempt->copies == 0 || attempt->base.waits & WAITS_TRANSFER);
+    ASSERT(!(attempt->base.waits & WAITS_DECODE));
 }
 
 static void check(const void *arg)
 {
     const decode_t *self = arg;
     const attempt_t *all = AT_CONST(&self->leader, attempt_t, attempts_offset);
-    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
-    uint32_t pages = 0, opens_due = 0, closes_due = 0, in_state[ATTEMPT_STATES] = {0};
+    uint32_t opens_due = 0;
     uint64_t words = 0;
 
-    leader_check(&self->leader);
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
+    leader_check(self);
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].base.link.next) {
         check_attempt(self, &all[i], i);
         words += all[i].words;
         opens_due += all[i].open_due;
-        closes_due += all[i].state == ENDING && all[i].slot_open;
-        in_state[all[i].state]++;
-        pages += all[i].holds ? all[i].page_count : 0;
     }
-    ASSERT(self->leader.live.count == self->counts.live);
-    ASSERT(pages == self->counts.pages_held);
-    ASSERT(pages == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
+    ASSERT(self->leader.counts.pages_held ==
+           pool_count(leader_pool(self), UNIT_HISTORY, POOL_LEASED));
     ASSERT(words == self->words_reserved);
     ASSERT(opens_due == self->opens_due);
-    ASSERT(closes_due == self->leader.closes_due);
-    ASSERT(memcmp(in_state, self->in_state, sizeof(in_state)) == 0);
 }
 
 /* ---- birth ----------------------------------------------------------------------------------- */
@@ -648,7 +658,7 @@ const actor_type_t decode_type = {
     .init = init,
     .plan = decode_plan,
     .state = leader_state,
-    .attempt_state = attempt_state_of,
+    .attempt_state = leader_attempt_state,
     .attempt_count = leader_attempt_count,
     .waits = leader_waits,
     .check = check,

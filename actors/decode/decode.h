@@ -5,7 +5,7 @@
 #ifndef ACTORS_DECODE_DECODE_H
 #define ACTORS_DECODE_DECODE_H
 
-#include "cache/pool.h"
+#include "actors/leader_counts.h"
 #include "runtime/actor.h"
 
 enum {
@@ -15,22 +15,5 @@ enum {
 };
 
 extern const actor_type_t decode_type;
-
-/* For the simulator's oracles, tests and `ps`. */
-typedef struct {
-    uint64_t opened;
-    uint64_t fenced;    /* openings whose FENCED went out, or whose opener is gone */
-    uint64_t ended;     /* END said, or nobody was left to hear it */
-    uint64_t retracted; /* pages ran out */
-    uint64_t reforms;
-    uint64_t steps;
-    uint64_t differing; /* prefill's first token was not the replayed one: must stay 0 */
-    uint32_t live;
-    uint32_t pages_held; /* by attempts */
-} decode_counts_t;
-
-const decode_counts_t *decode_counts(const void *self);
-/* Likewise: who holds what, by its own account. */
-const pool_t *decode_pool(const void *self);
 
 #endif

@@ -6,66 +6,60 @@
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static bool wants_run(const attempt_t *attempt)
+static attempt_t *own(leader_attempt_t *attempt)
 {
-    return attempt->state == RUNNING &&
-           (attempt->given_run < attempt->given.count ||
-            attempt->planned < attempt->parameters.limits.output_tokens_max);
+    return (attempt_t *)(void *)attempt; /* whose first member it is */
 }
 
-static record_step_item_t *add_item(decode_t *self, attempt_t *attempt, device_item_kind_t kind)
+bool decode_wants_run(const leader_attempt_t *base)
 {
-    group_t *group = group_of(self);
+    const attempt_t *attempt = (const attempt_t *)(const void *)base;
 
-    attempt->last_seq = group->seq + 1;
-    return group_add(group, kind, attempt->slot, attempt->request, attempt->number,
-                     index_of(self, attempt), attempt->alone);
+    return base->state == RUNNING && (attempt->given_run < attempt->given.count ||
+                                      attempt->planned < base->parameters.limits.output_tokens_max);
 }
 
 /* The device's slot takes over what the copies brought. */
 static void add_open(decode_t *self, attempt_t *attempt)
 {
-    record_step_item_t *item = add_item(self, attempt, DEVICE_OPEN);
+    record_step_item_t *item = leader_add_open(self, &attempt->base);
     uint32_t *penalty = group_words(group_of(self), attempt->penalty.count);
 
-    item->position = attempt->prompt_tokens;
-    item->sampling = request_sampling(&attempt->parameters);
-    group_borrow(group_of(self), 2 * attempt->parameters.bias_count);
-    item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
+    item->position = attempt->base.prompt_tokens;
     chain_read(store_of(self), &attempt->penalty, 0, attempt->penalty.count, penalty);
     item->tokens = (u32s_view_t){penalty, attempt->penalty.count};
-    leader_set_pages(self, pages_of(self, attempt), attempt->page_count, item);
-    attempt->slot_open = true;
 }
 
-/* Adds the next tokens of an attempt to the step; returns rows used, 0 if it must wait. */
-static uint32_t add_run(decode_t *self, attempt_t *attempt, uint32_t rows_max)
+uint32_t decode_add_run(void *arg, leader_attempt_t *base, uint32_t rows_max)
 {
+    decode_t *self = arg;
+    attempt_t *attempt = own(base);
     group_t *group = group_of(self);
     uint32_t left = attempt->given.count - attempt->given_run;
     uint32_t count = left == 0 ? 1 : left < rows_max ? left : rows_max;
-    uint32_t pages = tokens_pages(attempt->position + count);
-    group_load_t need = {3, count + pages + attempt->page_count, pages + attempt->page_count, 0};
+    uint32_t pages = tokens_pages(attempt->base.position + count);
+    group_load_t need = {3, count + pages + attempt->base.page_count,
+                         pages + attempt->base.page_count, 0};
     uint32_t added = 0;
     record_step_item_t *item;
 
-    if (!attempt->slot_open) {
+    if (!(attempt->base.waits & WAITS_CLOSE)) {
         need.words += attempt->penalty.count;
-        need.borrowed = 2 * attempt->parameters.bias_count;
+        need.borrowed = 2 * attempt->base.parameters.bias_count;
     }
     if (!group_room(group, need))
         return 0;
     if (!decode_grow(self, attempt, pages, &added)) {
-        self->starving = true;
+        self->leader.starving = true;
         return 0;
     }
-    if (!attempt->slot_open)
+    if (!(attempt->base.waits & WAITS_CLOSE))
         add_open(self, attempt);
     else if (added > 0)
-        leader_set_pages(self, pages_of(self, attempt) + attempt->page_count - added, added,
-                         add_item(self, attempt, DEVICE_EXTEND));
-    item = add_item(self, attempt, DEVICE_RUN);
-    item->position = attempt->position;
+        leader_set_pages(self, leader_pages(self, base) + base->page_count - added, added,
+                         leader_add_item(self, base, DEVICE_EXTEND));
+    item = leader_add_item(self, base, DEVICE_RUN);
+    item->position = attempt->base.position;
     item->count = count;
     if (left > 0) {
         uint32_t *tokens = group_words(group, count);
@@ -75,86 +69,34 @@ static uint32_t add_run(decode_t *self, attempt_t *attempt, uint32_t rows_max)
         attempt->given_run += count;
     }
     item->sample = attempt->given_run == attempt->given.count;
-    attempt->position += count;
+    attempt->base.position += count;
     attempt->planned += item->sample;
     return count;
 }
 
-static void add_closes(decode_t *self)
+uint32_t decode_rows_free(void *arg)
 {
-    attempt_t *all = attempts_of(self);
+    const decode_t *self = arg;
 
-    for (uint32_t i = self->leader.live.first; i != NIL && self->leader.closes_due > 0;
-         i = all[i].link.next) {
-        if (all[i].state != ENDING || !all[i].slot_open ||
-            !group_room(group_of(self), (group_load_t){.items = 1}))
-            continue;
-        add_item(self, &all[i], DEVICE_CLOSE);
-        all[i].slot_open = false;
-        self->leader.closes_due--;
-    }
+    return group_may_run(group_of(arg)) ? self->leader.chunk_tokens : 0;
 }
 
 /* First all that continue by one token, oldest first; then what is left of the budget to those that
  * run given tokens. */
-static void add_runs(decode_t *self)
+void decode_add_runs(void *arg, uint32_t rows)
 {
+    decode_t *self = arg;
     attempt_t *all = attempts_of(self);
-    uint32_t rows = self->leader.chunk_tokens;
 
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t i = self->leader.live.first; i != NIL && rows > 0; i = all[i].link.next) {
+        for (uint32_t i = self->leader.live.first; i != NIL && rows > 0;
+             i = all[i].base.link.next) {
             bool given = all[i].given_run < all[i].given.count;
 
-            if (wants_run(&all[i]) && !all[i].alone && given == (pass == 1))
-                rows -= add_run(self, &all[i], rows);
+            if (decode_wants_run(&all[i].base) && !all[i].base.alone && given == (pass == 1))
+                rows -= decode_add_run(self, &all[i].base, rows);
         }
     }
-}
-
-/* The suspect whose turn it is, and whether anybody else waits for a step. */
-static attempt_t *next_alone(decode_t *self, bool *others)
-{
-    attempt_t *all = attempts_of(self);
-    attempt_t *chosen = NULL;
-
-    *others = false;
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
-        if (all[i].state == ENDING && all[i].slot_open)
-            *others = true;
-        if (!wants_run(&all[i]))
-            continue;
-        if (!all[i].alone)
-            *others = true;
-        else if (!chosen || all[i].last_seq < chosen->last_seq)
-            chosen = &all[i];
-    }
-    return chosen;
-}
-
-/* False if nothing was sent. */
-static bool plan_step(decode_t *self, outbox_t *outbox)
-{
-    bool others;
-    attempt_t *alone = next_alone(self, &others);
-    bool is_alone = alone && (!others || !self->leader.alone_last);
-
-    if (is_alone && group_of(self)->in_flight > 0)
-        return false; /* a step of its own, and no other one beside it */
-    if (is_alone || group_may_run(group_of(self)))
-        self->starving = false;
-    /* Without pages it gives its turn to the others, whose CLOSE may be what it waits for. */
-    is_alone = is_alone && add_run(self, alone, self->leader.chunk_tokens) > 0;
-    if (!is_alone) {
-        add_closes(self);
-        if (group_may_run(group_of(self)))
-            add_runs(self);
-    }
-    if (group_send(group_of(self), outbox) == 0)
-        return false;
-    self->leader.alone_in_flight = self->leader.alone_last = is_alone;
-    self->counts.steps++;
-    return true;
 }
 
 static void plan_steps(decode_t *self, outbox_t *outbox)
@@ -163,11 +105,8 @@ static void plan_steps(decode_t *self, outbox_t *outbox)
 
     do {
         came_free = self->leader.came_free;
-        while (!self->leader.alone_in_flight && group_may_step(group_of(self), outbox) &&
-               (group_may_run(group_of(self)) || self->leader.closes_due > 0) &&
-               plan_step(self, outbox))
-            ;
-        if (self->starving)
+        leader_plan_steps(self, &decode_leader, outbox);
+        if (self->leader.starving)
             decode_retract(self, outbox);
     } while (self->leader.came_free != came_free);
 }
@@ -181,8 +120,9 @@ static void acknowledge(decode_t *self, attempt_t *attempt, outbox_t *outbox)
     if (attempt->acked == attempt->known && attempt->tokens.count > 0) {
         chain_clear(store_of(self), &attempt->tokens);
         attempt->first = attempt->known;
+        leader_mute(&attempt->base);
     }
-    if (attempt->state == ENDING && !PLANTED(lost_attempt))
+    if (attempt->base.state == ENDING && !PLANTED(lost_attempt))
         decode_settle(self, attempt, outbox);
 }
 
@@ -209,11 +149,11 @@ static uint32_t collect_tokens(decode_t *self, actor_id_t gateway)
     uint32_t item_count = 0, used = 0;
 
     for (uint32_t i = self->leader.live.first; i != NIL && used < DECODE_MESSAGE_TOKENS;
-         i = all[i].link.next) {
+         i = all[i].base.link.next) {
         attempt_t *attempt = &all[i];
         uint32_t count = attempt->known - attempt->sent;
 
-        if (attempt->gateway != gateway || attempt->gateway_gone || attempt->tokens.count == 0 ||
+        if (attempt->base.gateway != gateway || !(attempt->base.waits & WAITS_TOKEN_ACK) ||
             count == 0 || item_count == TOKENS_ITEMS_MAX)
             continue;
         if (count > DECODE_MESSAGE_TOKENS - used)
@@ -222,8 +162,9 @@ static uint32_t collect_tokens(decode_t *self, actor_id_t gateway)
             view_token(self, attempt, attempt->sent + n, &views[used + n], words);
             words += attempt->token_words;
         }
-        items[item_count] = (record_tokens_item_t){
-            .request = attempt->request, .attempt = attempt->number, .first = attempt->sent};
+        items[item_count] = (record_tokens_item_t){.request = attempt->base.request,
+                                                   .attempt = attempt->base.number,
+                                                   .first = attempt->sent};
         items[item_count].tokens.data = &views[used];
         items[item_count].tokens.count = count;
         item_count++;
@@ -251,8 +192,8 @@ static void acknowledge_all(decode_t *self, actor_id_t gateway, outbox_t *outbox
     attempt_t *all = attempts_of(self);
 
     for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
-        next = all[i].link.next;
-        if (all[i].gateway == gateway && all[i].sent > all[i].acked)
+        next = all[i].base.link.next;
+        if (all[i].base.gateway == gateway && all[i].sent > all[i].acked)
             acknowledge(self, &all[i], outbox);
     }
 }
@@ -289,25 +230,25 @@ static void plan_tokens(decode_t *self, outbox_t *outbox)
 static void push_open(decode_t *self, attempt_t *attempt, outbox_t *outbox)
 {
     group_t *group = group_of(self);
-    uint32_t count = tokens_pages(attempt->prompt_tokens);
+    uint32_t count = tokens_pages(attempt->base.prompt_tokens);
     record_step_item_t lists = {0};
     message_open_t open = {
-        .request = attempt->request,
-        .attempt = attempt->number,
+        .request = attempt->base.request,
+        .attempt = attempt->base.number,
         .prefill = attempt->prefill,
-        .slot = attempt->slot,
-        .slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot))),
+        .slot = attempt->base.slot,
+        .slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->base.slot))),
         .epoch = group->epoch,
     };
 
-    leader_set_pages(self, pages_of(self, attempt), count, &lists);
+    leader_set_pages(self, leader_pages(self, &attempt->base), count, &lists);
     open.pages = lists.pages;
     open.generations = lists.generations;
-    outbox_push(outbox, attempt->transfer, MESSAGE_open, &open);
+    outbox_push(outbox, attempt->base.transfer, MESSAGE_open, &open);
     group_drop(group);
     attempt->open_due = false;
     self->opens_due--;
-    attempt->x_open = true;
+    attempt->base.waits |= WAITS_TRANSFER;
 }
 
 static void plan_open(decode_t *self, outbox_t *outbox)
@@ -315,8 +256,8 @@ static void plan_open(decode_t *self, outbox_t *outbox)
     attempt_t *all = attempts_of(self);
 
     for (uint32_t i = self->leader.live.first; i != NIL && self->opens_due > 0;
-         i = all[i].link.next) {
-        if (all[i].open_due && outbox_may_send(outbox, all[i].transfer, MESSAGE_open))
+         i = all[i].base.link.next) {
+        if (all[i].open_due && outbox_may_send(outbox, all[i].base.transfer, MESSAGE_open))
             push_open(self, &all[i], outbox);
     }
 }
@@ -364,7 +305,7 @@ static void plan_source(decode_t *self, source_t *source, outbox_t *outbox)
         source->said_any = true;
     }
     if (source->room_owed && self->leader.came_free > source->room_after &&
-        source->state == PAIR_OK && group_is_ready(group) && !self->starving &&
+        source->state == PAIR_OK && group_is_ready(group) && !self->leader.starving &&
         outbox_may_send(outbox, source->leader, MESSAGE_room)) {
         outbox_push(outbox, source->leader, MESSAGE_room, &room);
         source->room_owed = false;
@@ -406,9 +347,9 @@ static void plan_report(decode_t *self, outbox_t *outbox)
 {
     message_instance_t now = leader_instance(self);
 
-    now.queued = self->in_state[OPENING] + self->in_state[LANDING];
-    now.running = self->in_state[RUNNING];
-    now.opened = self->counts.opened;
+    now.queued = self->leader.in_state[OPENING] + self->leader.in_state[LANDING];
+    now.running = self->leader.in_state[RUNNING];
+    now.opened = self->leader.counts.opened;
     group_report(group_of(self), &now, outbox);
 }
 

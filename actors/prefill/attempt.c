@@ -1,3 +1,4 @@
+/* attempt.c - leases, ends and the first token: every change of what an attempt holds. */
 #include "actors/prefill/attempt.h"
 
 #include <string.h>
@@ -8,9 +9,7 @@
 
 attempt_t *prefill_find(prefill_t *self, uint64_t request, uint32_t number)
 {
-    uint32_t index = leader_find(self, request, number);
-
-    return index == MAP_NONE ? NULL : &attempts_of(self)[index];
+    return (attempt_t *)leader_find(self, request, number);
 }
 
 target_t *prefill_target(prefill_t *self, actor_id_t leader)
@@ -35,29 +34,26 @@ attempt_t *prefill_open(prefill_t *self, const message_submit_t *m, actor_id_t g
                     m->prompt.count + m->forced.count + 2 * CHAIN_BLOCK_WORDS))
         return NULL;
     attempt = &attempts_of(self)[free_list_next(&self->leader.free)];
-    free_list_take(&self->leader.free, attempt->link.next);
+    free_list_take(&self->leader.free, attempt->base.link.next);
     *attempt = (attempt_t){
-        .link.seniority = m->seniority,
-        .request = m->request,
-        .number = m->attempt,
-        .state = QUEUED,
-        .alone = m->alone != 0,
-        .gateway = gateway,
+        .base = {.link.seniority = m->seniority,
+                 .request = m->request,
+                 .number = m->attempt,
+                 .state = QUEUED,
+                 .alone = m->alone != 0,
+                 .gateway = gateway,
+                 .transfer = m->transfer,
+                 .prompt_tokens = m->prompt.count},
         .decode = m->decode,
-        .transfer = m->transfer,
         .salt = m->salt,
-        .prompt_tokens = m->prompt.count,
         .border = {UNITS_NONE},
     };
-    request_copy(&attempt->parameters, &m->sampling, &m->limits);
+    request_copy(&attempt->base.parameters, &m->sampling, &m->limits);
     chain_init(&attempt->prompt);
     chain_init(&attempt->forced);
     chain_append(store_of(self), &attempt->prompt, m->prompt.data, m->prompt.count);
     chain_append(store_of(self), &attempt->forced, m->forced.data, m->forced.count);
-    map_put(map_of(self), m->request, m->attempt, index_of(self, attempt));
-    request_list_insert(&self->leader.live, attempts_of(self), index_of(self, attempt));
-    self->counts.opened++;
-    self->counts.live++;
+    leader_insert(self, &attempt->base);
     self->lease_failed = 0; /* it may be the oldest now */
     return attempt;
 }
@@ -81,27 +77,28 @@ static void drop_border(prefill_t *self, attempt_t *attempt)
 static void drop_prefix(prefill_t *self, attempt_t *attempt)
 {
     drop_border(self, attempt);
-    prefix_release(prefix_of(self), pool_of(self), pages_of(self, attempt), attempt->shared_count);
+    prefix_release(prefix_of(self), pool_of(self), leader_pages(self, &attempt->base),
+                   attempt->shared_count);
     attempt->shared_count = 0;
 }
 
 bool prefill_lease(prefill_t *self, attempt_t *attempt)
 {
-    uint32_t owner = index_of(self, attempt);
+    uint32_t owner = leader_index(self, attempt);
     uint32_t *words = AT(self, uint32_t, words_offset);
-    uint32_t page_count = tokens_pages(attempt->prompt_tokens);
+    uint32_t page_count = tokens_pages(attempt->base.prompt_tokens);
     uint32_t need, idle;
     slot_t slot;
     prefix_match_t match;
 
     if (pool_lease_slot(pool_of(self), owner, &slot) != STATUS_OK)
         return false;
-    attempt->slot = slot.value;
-    chain_read(store_of(self), &attempt->prompt, 0, attempt->prompt_tokens, words);
-    match = prefix_acquire(prefix_of(self), pool_of(self), words, attempt->prompt_tokens,
-                           salt_of(self, attempt), pages_of(self, attempt),
+    attempt->base.slot = slot.value;
+    chain_read(store_of(self), &attempt->prompt, 0, attempt->base.prompt_tokens, words);
+    match = prefix_acquire(prefix_of(self), pool_of(self), words, attempt->base.prompt_tokens,
+                           salt_of(self, attempt), leader_pages(self, &attempt->base),
                            self->leader.pages_per_attempt);
-    PROBE(prefix_match, attempt->prompt_tokens, match.page_count * PAGE_TOKENS);
+    PROBE(prefix_match, attempt->base.prompt_tokens, match.page_count * PAGE_TOKENS);
     attempt->shared_count = match.page_count;
     attempt->border = match.border;
     attempt->loading = match.page_count > 0;
@@ -109,8 +106,8 @@ bool prefill_lease(prefill_t *self, attempt_t *attempt)
     idle = pool_count(pool_of(self), UNIT_HISTORY, POOL_FREE);
     if (idle < need)
         prefix_evict_pages(prefix_of(self), pool_of(self), need - idle);
-    if (pool_lease_pages(pool_of(self), owner, need, pages_of(self, attempt) + match.page_count) !=
-        STATUS_OK) {
+    if (pool_lease_pages(pool_of(self), owner, need,
+                         leader_pages(self, &attempt->base) + match.page_count) != STATUS_OK) {
         drop_prefix(self, attempt);
         pool_release(pool_of(self), unit_slot(slot), owner);
         return false;
@@ -119,169 +116,77 @@ bool prefill_lease(prefill_t *self, attempt_t *attempt)
         drop_border(self, attempt);
     for (uint32_t i = 0; i < self->leader.pages_per_attempt; i++)
         borders_of(self, attempt)[i] = UNITS_NONE;
-    attempt->holds = true;
-    attempt->page_count = page_count;
-    attempt->cached_tokens = match.page_count * PAGE_TOKENS;
-    attempt->position = attempt->done = attempt->cached_tokens;
-    self->counts.pages_held += page_count;
+    attempt->base.holds = true;
+    attempt->base.page_count = page_count;
+    attempt->base.cached_tokens = match.page_count * PAGE_TOKENS;
+    attempt->base.position = attempt->done = attempt->base.cached_tokens;
+    self->leader.counts.pages_held += page_count;
     return true;
 }
 
-static void give_back(prefill_t *self, attempt_t *attempt)
+void prefill_give_back(void *arg, leader_attempt_t *base)
 {
-    uint32_t owner = index_of(self, attempt);
-    const page_t *pages = pages_of(self, attempt);
+    prefill_t *self = arg;
+    attempt_t *attempt = (attempt_t *)(void *)base;
+    uint32_t owner = leader_index(self, attempt);
+    const page_t *pages = leader_pages(self, base);
     uint32_t shared = attempt->shared_count;
 
-    if (!attempt->holds)
-        return;
     drop_prefix(self, attempt);
-    for (uint32_t i = shared; i < attempt->page_count; i++)
+    for (uint32_t i = shared; i < attempt->base.page_count; i++)
         pool_release(pool_of(self), unit_page(pages[i]), owner);
-    for (uint32_t i = 0; i < attempt->page_count; i++) {
+    for (uint32_t i = 0; i < attempt->base.page_count; i++) {
         uint32_t border = borders_of(self, attempt)[i];
 
         if (border != UNITS_NONE)
             pool_release(pool_of(self), unit_border(border_at(border)), owner);
     }
-    pool_release(pool_of(self), unit_slot(slot_at(attempt->slot)), owner);
-    self->counts.pages_held -= attempt->page_count;
-    attempt->holds = false;
-    attempt->page_count = 0;
-    self->leader.came_free++;
 }
 
 void prefill_unlease(prefill_t *self, attempt_t *attempt)
 {
-    ASSERT(attempt->position == attempt->cached_tokens);
-    ASSERT(!attempt->slot_open);
-    give_back(self, attempt);
-    attempt->state = QUEUED;
-    attempt->cached_tokens = attempt->position = attempt->done = 0;
+    ASSERT(attempt->base.position == attempt->base.cached_tokens);
+    ASSERT(!(attempt->base.waits & WAITS_CLOSE));
+    leader_give_back(self, &prefill_leader, &attempt->base);
+    leader_become(self, &attempt->base, QUEUED);
+    attempt->base.cached_tokens = attempt->base.position = attempt->done = 0;
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-static void push_end(prefill_t *self, const attempt_t *attempt, end_reason_t reason,
-                     const char *detail, outbox_t *outbox)
-{
-    message_end_t end = {
-        .request = attempt->request,
-        .attempt = attempt->number,
-        .reason = (uint8_t)reason,
-        .token_count = attempt->forced.count + (attempt->token_due ? 1 : 0),
-        .cached_tokens = attempt->cached_tokens,
-        .suspect = attempt->suspect,
-        .charge = attempt->charge,
-        .detail = {detail, (uint32_t)strlen(detail)},
-    };
-
-    self->counts.ended++;
-    if (!attempt->gateway_gone && outbox_is_up(outbox, attempt->gateway))
-        outbox_push(outbox, attempt->gateway, MESSAGE_end, &end);
-}
-
 void prefill_end(prefill_t *self, attempt_t *attempt, end_reason_t reason, const char *detail,
                  bool abort, outbox_t *outbox)
 {
-    message_abort_t message = {attempt->request, attempt->number, (uint8_t)reason};
+    message_abort_t message = {attempt->base.request, attempt->base.number, (uint8_t)reason};
+    message_end_t end = {
+        .reason = (uint8_t)reason,
+        .token_count = attempt->forced.count + (attempt->token_due ? 1 : 0),
+        .detail = {detail, (uint32_t)strlen(detail)},
+    };
 
-    ASSERT(attempt->state != NONE);
-    ASSERT(attempt->state != ENDING || PLANTED(double_end));
-    push_end(self, attempt, reason, detail, outbox);
-    self->leader.closes_due += attempt->state != ENDING && attempt->slot_open;
-    attempt->state = ENDING;
+    leader_end(self, &prefill_leader, &attempt->base, &end, outbox);
     attempt->kv_stop = true;
-    if (!leader_end_is_final(reason) || reason == END_ABORTED)
-        attempt->token_acked = true; /* it will be made again, or nobody wants it */
-    if (abort && attempt->decode_open && outbox_is_up(outbox, attempt->decode))
+    if (abort && attempt->base.waits & WAITS_DECODE && outbox_is_up(outbox, attempt->decode))
         outbox_push(outbox, attempt->decode, MESSAGE_abort, &message);
     prefill_settle(self, attempt, outbox);
 }
 
 void prefill_hand_over(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
 {
-    attempt->decode_open = false;
+    attempt->base.waits &= (uint8_t)~WAITS_DECODE;
     attempt->handed = true;
-    self->counts.handed++;
-    if (attempt->state != ENDING) {
-        attempt->state = ENDING;
+    self->leader.counts.handed++;
+    if (attempt->base.state != ENDING) {
+        leader_become(self, &attempt->base, ENDING);
         attempt->kv_stop = true;
-        self->counts.ended++;
+        self->leader.counts.ended++;
     }
     prefill_settle(self, attempt, outbox);
 }
 
-static void forget(prefill_t *self, attempt_t *attempt)
-{
-    map_remove(map_of(self), attempt->request, attempt->number);
-    request_list_remove(&self->leader.live, attempts_of(self), index_of(self, attempt));
-    chain_clear(store_of(self), &attempt->prompt);
-    chain_clear(store_of(self), &attempt->forced);
-    attempt->state = NONE;
-    attempt->link.next = free_list_give(&self->leader.free, index_of(self, attempt));
-    self->counts.live--;
-    self->leader.came_free++;
-}
-
-/* X may still have ranks read the units it took. */
-static bool is_read(const attempt_t *attempt)
-{
-    bool took = attempt->pieces_taken > 0 || attempt->pieces_answered < attempt->pieces_sent;
-
-    if (attempt->x_gone)
-        return attempt->decode_open; /* decode says FENCED when its ranks copy no more */
-    return took && !attempt->x_fenced;
-}
-
 void prefill_settle(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
 {
-    message_fenced_t fenced = {attempt->request, attempt->number};
-    bool moves = attempt->decode_open || is_read(attempt) || attempt->wait_settle ||
-                 attempt->slot_open || attempt->last_seq > group_of(self)->done_seq;
-
-    ASSERT(attempt->state == ENDING);
-    if (!attempt->fenced && !moves) {
-        give_back(self, attempt);
-        if (!attempt->gateway_gone && outbox_is_up(outbox, attempt->gateway) &&
-            !(PLANTED(lost_fence) && attempt->handed))
-            outbox_push(outbox, attempt->gateway, MESSAGE_fenced, &fenced);
-        attempt->fenced = true;
-        self->counts.fenced++;
-    }
-    if (attempt->fenced && (attempt->gateway_gone || attempt->token_acked || !attempt->token_due))
-        forget(self, attempt);
-}
-
-void prefill_settle_all(void *arg, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-    attempt_t *all = attempts_of(self);
-    bool settled = group_is_settled(group_of(self));
-
-    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
-        next = all[i].link.next;
-        if (settled)
-            all[i].wait_settle = false;
-        if (all[i].state == ENDING)
-            prefill_settle(self, &all[i], outbox);
-    }
-}
-
-void prefill_lose(prefill_t *self, attempt_t *attempt, const char *detail, outbox_t *outbox)
-{
-    if (attempt->state == QUEUED)
-        return; /* it has touched nothing */
-    if (attempt->holds)
-        self->counts.pages_held -= attempt->page_count;
-    if (attempt->state == ENDING)
-        self->leader.closes_due -= attempt->slot_open;
-    attempt->holds = attempt->slot_open = attempt->loading = false;
-    attempt->page_count = attempt->shared_count = 0;
-    attempt->last_seq = 0;
-    attempt->wait_settle = true;
-    if (attempt->state != ENDING)
-        prefill_end(self, attempt, END_LOST, detail, true, outbox);
+    leader_settle(self, &prefill_leader, &attempt->base, outbox);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -290,11 +195,11 @@ void prefill_lose(prefill_t *self, attempt_t *attempt, const char *detail, outbo
 static void keep_border(prefill_t *self, attempt_t *attempt, uint32_t ordinal)
 {
     uint32_t *border = &borders_of(self, attempt)[ordinal];
-    page_t page = pages_of(self, attempt)[ordinal];
+    page_t page = leader_pages(self, &attempt->base)[ordinal];
 
     if (*border == UNITS_NONE)
         return;
-    if (prefix_border_add(prefix_of(self), pool_of(self), index_of(self, attempt), page,
+    if (prefix_border_add(prefix_of(self), pool_of(self), leader_index(self, attempt), page,
                           border_at(*border)) == STATUS_OK)
         *border = UNITS_NONE;
 }
@@ -302,9 +207,9 @@ static void keep_border(prefill_t *self, attempt_t *attempt, uint32_t ordinal)
 void prefill_progress(prefill_t *self, attempt_t *attempt, uint32_t done)
 {
     uint32_t words[PAGE_TOKENS];
-    page_t *pages = pages_of(self, attempt);
+    page_t *pages = leader_pages(self, &attempt->base);
 
-    ASSERT(done >= attempt->done && done <= attempt->position);
+    ASSERT(done >= attempt->done && done <= attempt->base.position);
     attempt->done = done;
     drop_border(self, attempt);
     for (uint32_t i = attempt->shared_count; i < done / PAGE_TOKENS && !attempt->private_pages;
@@ -313,8 +218,8 @@ void prefill_progress(prefill_t *self, attempt_t *attempt, uint32_t done)
         page_t standing = pages[i];
 
         chain_read(store_of(self), &attempt->prompt, i * PAGE_TOKENS, PAGE_TOKENS, words);
-        if (prefix_insert(prefix_of(self), pool_of(self), index_of(self, attempt), parent, pages[i],
-                          words, salt_of(self, attempt), &standing) != STATUS_OK ||
+        if (prefix_insert(prefix_of(self), pool_of(self), leader_index(self, attempt), parent,
+                          pages[i], words, salt_of(self, attempt), &standing) != STATUS_OK ||
             standing.value != pages[i].value) {
             attempt->private_pages = true;
             return;
@@ -335,16 +240,17 @@ void prefill_token(prefill_t *self, attempt_t *attempt, const group_token_t *tok
         chain_read(store_of(self), &attempt->forced, 0, 1, &forced);
         if (forced == token->token)
             return;
-        self->counts.differing++;
+        self->leader.counts.differing++;
         LOG(ERROR, "PREFILL-REPLAY-DIFFERS request=%016llx attempt=%u",
-            (unsigned long long)attempt->request, attempt->number);
+            (unsigned long long)attempt->base.request, attempt->base.number);
         prefill_end(self, attempt, END_REFUSED, "the replayed answer differs", true, outbox);
         return;
     }
     attempt->token_due = true;
-    if (request_ends(&attempt->parameters, self->leader.end_tokens, self->leader.end_token_count,
-                     token->token))
+    attempt->base.waits |= WAITS_TOKEN_ACK;
+    if (request_ends(&attempt->base.parameters, self->leader.end_tokens,
+                     self->leader.end_token_count, token->token))
         prefill_end(self, attempt, END_STOP, "", true, outbox);
-    else if (attempt->parameters.limits.output_tokens_max == 1)
+    else if (attempt->base.parameters.limits.output_tokens_max == 1)
         prefill_end(self, attempt, END_LENGTH, "", true, outbox);
 }

@@ -10,29 +10,29 @@ static void push_reserve(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
     uint32_t *words = AT(self, uint32_t, words_offset);
     uint32_t *prompt = words + attempt->forced.count;
     message_reserve_t reserve = {
-        .request = attempt->request,
-        .attempt = attempt->number,
-        .seniority = attempt->link.seniority,
-        .gateway = attempt->gateway,
-        .transfer = attempt->transfer,
-        .alone = attempt->alone,
-        .prompt_tokens = attempt->prompt_tokens,
+        .request = attempt->base.request,
+        .attempt = attempt->base.number,
+        .seniority = attempt->base.link.seniority,
+        .gateway = attempt->base.gateway,
+        .transfer = attempt->base.transfer,
+        .alone = attempt->base.alone,
+        .prompt_tokens = attempt->base.prompt_tokens,
         .forced = {words, attempt->forced.count},
-        .sampling = request_sampling(&attempt->parameters),
-        .limits = request_limits(&attempt->parameters),
-        .cached_tokens = attempt->cached_tokens,
+        .sampling = request_sampling(&attempt->base.parameters),
+        .limits = request_limits(&attempt->base.parameters),
+        .cached_tokens = attempt->base.cached_tokens,
     };
 
     chain_read(store_of(self), &attempt->forced, 0, attempt->forced.count, words);
-    if (request_has_penalty(&attempt->parameters)) {
-        chain_read(store_of(self), &attempt->prompt, 0, attempt->prompt_tokens, prompt);
-        reserve.penalty_prompt = (u32s_view_t){prompt, attempt->prompt_tokens};
+    if (request_has_penalty(&attempt->base.parameters)) {
+        chain_read(store_of(self), &attempt->prompt, 0, attempt->base.prompt_tokens, prompt);
+        reserve.penalty_prompt = (u32s_view_t){prompt, attempt->base.prompt_tokens};
     }
     outbox_push(outbox, attempt->decode, MESSAGE_reserve, &reserve);
-    attempt->decode_open = true;
-    attempt->state = RESERVING;
-    self->counts.prompt_tokens += attempt->prompt_tokens;
-    self->counts.cached_tokens += attempt->cached_tokens;
+    attempt->base.waits |= WAITS_DECODE;
+    leader_become(self, &attempt->base, RESERVING);
+    self->leader.counts.prompt_tokens += attempt->base.prompt_tokens;
+    self->leader.counts.cached_tokens += attempt->base.cached_tokens;
 }
 
 /* Oldest first; who gets no pages holds up all younger ones, so that it gets them one day. */
@@ -46,10 +46,10 @@ static void plan_openings(prefill_t *self, outbox_t *outbox)
     if (self->lease_failed != 0 && self->lease_failed == self->leader.came_free)
         return;
     self->lease_failed = 0;
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].base.link.next) {
         const target_t *target;
 
-        if (all[i].state != QUEUED)
+        if (all[i].base.state != QUEUED)
             continue;
         target = prefill_target(self, all[i].decode);
         if (target->state != PAIR_OK || target->source_epoch != epoch || target->blocked ||
@@ -65,47 +65,34 @@ static void plan_openings(prefill_t *self, outbox_t *outbox)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static record_step_item_t *add_item(prefill_t *self, attempt_t *attempt, device_item_kind_t kind)
-{
-    group_t *group = group_of(self);
-
-    attempt->last_seq = group->seq + 1;
-    return group_add(group, kind, attempt->slot, attempt->request, attempt->number,
-                     index_of(self, attempt), attempt->alone);
-}
-
 static void add_open(prefill_t *self, attempt_t *attempt)
 {
-    record_step_item_t *item = add_item(self, attempt, DEVICE_OPEN);
+    record_step_item_t *item = leader_add_open(self, &attempt->base);
 
-    leader_set_pages(self, pages_of(self, attempt), attempt->page_count, item);
-    item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
-    item->sampling = request_sampling(&attempt->parameters);
-    group_borrow(group_of(self), 2 * attempt->parameters.bias_count);
-    attempt->slot_open = true;
-    if (attempt->cached_tokens == 0)
+    if (attempt->base.cached_tokens == 0)
         return;
-    if (request_has_penalty(&attempt->parameters)) { /* the tokens that run are prompt anyway */
-        uint32_t *prompt = group_words(group_of(self), attempt->cached_tokens);
+    if (request_has_penalty(
+            &attempt->base.parameters)) { /* the tokens that run are prompt anyway */
+        uint32_t *prompt = group_words(group_of(self), attempt->base.cached_tokens);
 
-        chain_read(store_of(self), &attempt->prompt, 0, attempt->cached_tokens, prompt);
-        item->tokens = (u32s_view_t){prompt, attempt->cached_tokens};
+        chain_read(store_of(self), &attempt->prompt, 0, attempt->base.cached_tokens, prompt);
+        item->tokens = (u32s_view_t){prompt, attempt->base.cached_tokens};
     }
-    item = add_item(self, attempt, DEVICE_LOAD);
-    item->position = attempt->cached_tokens;
+    item = leader_add_item(self, &attempt->base, DEVICE_LOAD);
+    item->position = attempt->base.cached_tokens;
     item->border = attempt->border.value;
 }
 
 static bool wants_border(const prefill_t *self, const attempt_t *attempt, uint32_t ordinal)
 {
-    return ordinal + 1 == attempt->prompt_tokens / PAGE_TOKENS ||
+    return ordinal + 1 == attempt->base.prompt_tokens / PAGE_TOKENS ||
            (self->border_every > 0 && (ordinal + 1) % self->border_every == 0);
 }
 
 /* Borders of the pages that end in this run, as far as there are places. */
 static void set_borders(prefill_t *self, attempt_t *attempt, record_step_item_t *item)
 {
-    uint32_t owner = index_of(self, attempt);
+    uint32_t owner = leader_index(self, attempt);
     uint32_t *pages = group_words(group_of(self), BORDERS_PER_RUN_MAX);
     uint32_t *targets = group_words(group_of(self), BORDERS_PER_RUN_MAX);
     uint64_t *generations = group_longs(group_of(self), BORDERS_PER_RUN_MAX);
@@ -132,118 +119,76 @@ static void set_borders(prefill_t *self, attempt_t *attempt, record_step_item_t 
     item->border_generations = (u64s_view_t){generations, count};
 }
 
-/* Adds the next chunk to the step; returns rows used, 0 if it must wait. */
-static uint32_t add_run(prefill_t *self, attempt_t *attempt, uint32_t rows_max)
+uint32_t prefill_add_run(void *arg, leader_attempt_t *base, uint32_t rows_max)
 {
+    prefill_t *self = arg;
+    attempt_t *attempt = (attempt_t *)(void *)base;
     group_t *group = group_of(self);
-    uint32_t left = attempt->prompt_tokens - attempt->position;
+    uint32_t left = attempt->base.prompt_tokens - attempt->base.position;
     uint32_t count = left < rows_max ? left : rows_max;
     group_load_t need = {4, count + 2 * BORDERS_PER_RUN_MAX, BORDERS_PER_RUN_MAX, 0};
     record_step_item_t *item;
     uint32_t *tokens;
 
-    if (!attempt->slot_open) {
-        need.words += attempt->page_count;
-        need.words += request_has_penalty(&attempt->parameters) ? attempt->cached_tokens : 0;
-        need.longs += attempt->page_count;
-        need.borrowed = 2 * attempt->parameters.bias_count;
+    if (!(attempt->base.waits & WAITS_CLOSE)) {
+        need.words += attempt->base.page_count;
+        need.words +=
+            request_has_penalty(&attempt->base.parameters) ? attempt->base.cached_tokens : 0;
+        need.longs += attempt->base.page_count;
+        need.borrowed = 2 * attempt->base.parameters.bias_count;
     }
     if (!group_room(group, need))
         return 0;
-    if (!attempt->slot_open)
+    if (!(attempt->base.waits & WAITS_CLOSE))
         add_open(self, attempt);
-    item = add_item(self, attempt, DEVICE_RUN);
+    item = leader_add_item(self, base, DEVICE_RUN);
     tokens = group_words(group, count);
-    chain_read(store_of(self), &attempt->prompt, attempt->position, count, tokens);
-    item->position = attempt->position;
+    chain_read(store_of(self), &attempt->prompt, attempt->base.position, count, tokens);
+    item->position = attempt->base.position;
     item->count = count;
     item->tokens = (u32s_view_t){tokens, count};
     item->sample = item->tail = count == left;
     set_borders(self, attempt, item);
-    attempt->position += count;
+    attempt->base.position += count;
     if (count == left) {
         /* The slot's bytes stay until its lease returns; the device needs to know nothing more. */
-        add_item(self, attempt, DEVICE_CLOSE);
-        attempt->slot_open = false;
-        attempt->state = HANDING;
+        leader_add_close(self, base);
+        leader_become(self, base, HANDING);
     }
     return count;
 }
 
-static bool wants_close(const attempt_t *attempt)
+bool prefill_wants_run(const leader_attempt_t *attempt)
 {
-    return attempt->state == ENDING && attempt->slot_open;
+    return attempt->state == PREFILLING;
 }
 
 /* No more than one chunk is in flight, so that who comes waits for no more than that. A second step goes
  * ahead only where the first one left room; behind a full one the ranks wait for the leader once a chunk. */
-static uint32_t rows_free(prefill_t *self)
+uint32_t prefill_rows_free(void *arg)
 {
-    const group_t *group = group_of(self);
+    const prefill_t *self = arg;
+    const group_t *group = group_of(arg);
 
     return group_may_run(group) ? self->leader.chunk_tokens - group->rows : 0;
 }
 
-static void add_all(prefill_t *self)
+void prefill_add_runs(void *arg, uint32_t rows)
 {
+    prefill_t *self = arg;
     attempt_t *all = attempts_of(self);
-    uint32_t rows = rows_free(self);
 
-    for (uint32_t i = self->leader.live.first; i != NIL && self->leader.closes_due > 0;
-         i = all[i].link.next) {
-        if (!wants_close(&all[i]) || !group_room(group_of(self), (group_load_t){.items = 1}))
-            continue;
-        add_item(self, &all[i], DEVICE_CLOSE);
-        all[i].slot_open = false;
-        self->leader.closes_due--;
+    for (uint32_t i = self->leader.live.first; i != NIL && rows > 0; i = all[i].base.link.next) {
+        if (prefill_wants_run(&all[i].base) && !all[i].base.alone)
+            rows -= prefill_add_run(self, &all[i].base, rows);
     }
-    for (uint32_t i = self->leader.live.first; i != NIL && rows > 0; i = all[i].link.next) {
-        if (all[i].state == PREFILLING && !all[i].alone)
-            rows -= add_run(self, &all[i], rows);
-    }
-}
-
-/* The suspect whose turn it is, and whether anybody else waits for a step. */
-static attempt_t *next_alone(prefill_t *self, bool *others)
-{
-    attempt_t *all = attempts_of(self);
-    attempt_t *chosen = NULL;
-
-    *others = false;
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
-        if (wants_close(&all[i]) || (all[i].state == PREFILLING && !all[i].alone))
-            *others = true;
-        else if (all[i].state == PREFILLING && (!chosen || all[i].last_seq < chosen->last_seq))
-            chosen = &all[i];
-    }
-    return chosen;
-}
-
-/* False if nothing was sent. */
-static bool plan_step(prefill_t *self, outbox_t *outbox)
-{
-    bool others;
-    attempt_t *alone = next_alone(self, &others);
-    bool is_alone = alone && (!others || !self->leader.alone_last);
-
-    if (is_alone && group_of(self)->in_flight > 0)
-        return false; /* a step of its own, and no other one beside it */
-    if (is_alone)
-        add_run(self, alone, self->leader.chunk_tokens);
-    else
-        add_all(self);
-    if (group_send(group_of(self), outbox) == 0)
-        return false;
-    self->leader.alone_in_flight = self->leader.alone_last = is_alone;
-    self->counts.steps++;
-    return true;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
 static record_unit_t history_unit(prefill_t *self, const attempt_t *attempt, uint32_t ordinal)
 {
-    page_t page = pages_of(self, attempt)[ordinal];
+    page_t page = leader_pages(self, &attempt->base)[ordinal];
     uint32_t rows = attempt->done - ordinal * PAGE_TOKENS;
 
     return (record_unit_t){
@@ -259,9 +204,9 @@ static record_unit_t slot_unit(prefill_t *self, const attempt_t *attempt)
 {
     return (record_unit_t){
         .unit = UNIT_SLOT,
-        .index = attempt->slot,
-        .generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot))),
-        .digest = AT(self, uint64_t, slot_digests_offset)[attempt->slot],
+        .index = attempt->base.slot,
+        .generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->base.slot))),
+        .digest = AT(self, uint64_t, slot_digests_offset)[attempt->base.slot],
     };
 }
 
@@ -270,11 +215,11 @@ static bool plan_piece(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
 {
     record_unit_t units[KV_UNITS_MAX];
     bool whole = attempt->token_known;
-    uint32_t end = whole ? attempt->page_count : attempt->done / PAGE_TOKENS;
+    uint32_t end = whole ? attempt->base.page_count : attempt->done / PAGE_TOKENS;
     uint32_t count = end - attempt->units_sent;
     message_kv_ready_t piece = {
-        .request = attempt->request,
-        .attempt = attempt->number,
+        .request = attempt->base.request,
+        .attempt = attempt->base.number,
         .decode = attempt->decode,
         .source_epoch = group_of(self)->epoch,
         .piece = attempt->pieces_sent,
@@ -283,22 +228,23 @@ static bool plan_piece(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
     };
 
     if (attempt->kv_stop || (count == 0 && !whole) ||
-        !outbox_may_send(outbox, attempt->transfer, MESSAGE_kv_ready))
+        !outbox_may_send(outbox, attempt->base.transfer, MESSAGE_kv_ready))
         return false;
     if (count > KV_UNITS_MAX - 1)
         count = KV_UNITS_MAX - 1;
     for (uint32_t i = 0; i < count; i++)
         units[i] = history_unit(self, attempt, attempt->units_sent + i);
     piece.last = whole && attempt->units_sent + count == end;
-    if (piece.last && attempt->token_due && !attempt->token_acked)
+    if (piece.last && attempt->base.waits & WAITS_TOKEN_ACK)
         return false; /* decode's tokens come by another stream, and must not overtake this one */
     if (piece.last)
         units[count] = slot_unit(self, attempt);
     piece.units.data = units;
     piece.units.count = count + piece.last;
-    outbox_push(outbox, attempt->transfer, MESSAGE_kv_ready, &piece);
+    outbox_push(outbox, attempt->base.transfer, MESSAGE_kv_ready, &piece);
     attempt->units_sent += count;
     attempt->pieces_sent++;
+    attempt->base.waits |= WAITS_TRANSFER;
     attempt->kv_stop = piece.last != 0;
     return true;
 }
@@ -307,8 +253,8 @@ static void plan_pieces(prefill_t *self, outbox_t *outbox)
 {
     attempt_t *all = attempts_of(self);
 
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
-        if (all[i].state != PREFILLING && all[i].state != HANDING)
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].base.link.next) {
+        if (all[i].base.state != PREFILLING && all[i].base.state != HANDING)
             continue;
         while (plan_piece(self, &all[i], outbox))
             ;
@@ -324,14 +270,15 @@ static void push_tokens(prefill_t *self, actor_id_t gateway, outbox_t *outbox)
     record_token_t tokens[PREFILL_ATTEMPTS_MAX];
     message_tokens_t message = {0};
 
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].base.link.next) {
         uint32_t n = message.items.count;
 
-        if (all[i].gateway != gateway || all[i].gateway_gone || !all[i].token_due ||
-            all[i].token_sent || all[i].token_acked)
+        if (all[i].base.gateway != gateway || !(all[i].base.waits & WAITS_TOKEN_ACK) ||
+            all[i].token_sent)
             continue;
         tokens[n] = group_token_view(&all[i].token);
-        items[n] = (record_tokens_item_t){.request = all[i].request, .attempt = all[i].number};
+        items[n] =
+            (record_tokens_item_t){.request = all[i].base.request, .attempt = all[i].base.number};
         items[n].tokens.data = &tokens[n];
         items[n].tokens.count = 1;
         all[i].token_sent = true;
@@ -353,11 +300,12 @@ static void plan_tokens(prefill_t *self, outbox_t *outbox)
         if (!outbox_may_send(outbox, gateway, MESSAGE_tokens))
             continue;
         for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
-            next = all[i].link.next;
-            if (all[i].gateway != gateway || !all[i].token_sent || all[i].token_acked)
+            next = all[i].base.link.next;
+            if (all[i].base.gateway != gateway || !all[i].token_sent ||
+                !(all[i].base.waits & WAITS_TOKEN_ACK))
                 continue;
-            all[i].token_acked = true;
-            if (all[i].state == ENDING)
+            leader_mute(&all[i].base);
+            if (all[i].base.state == ENDING)
                 prefill_settle(self, &all[i], outbox);
         }
         push_tokens(self, gateway, outbox);
@@ -395,14 +343,14 @@ static void plan_report(prefill_t *self, outbox_t *outbox)
     const attempt_t *all = attempts_of(self);
     message_instance_t now = leader_instance(self);
 
-    now.opened = self->counts.opened;
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
-        bool waits = all[i].state == QUEUED || all[i].state == RESERVING;
+    now.opened = self->leader.counts.opened;
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].base.link.next) {
+        bool waits = all[i].base.state == QUEUED || all[i].base.state == RESERVING;
 
         now.queued += waits;
-        now.running += all[i].state == PREFILLING || all[i].state == HANDING;
-        if (waits || all[i].state == PREFILLING)
-            now.queued_tokens += all[i].prompt_tokens - all[i].position;
+        now.running += all[i].base.state == PREFILLING || all[i].base.state == HANDING;
+        if (waits || all[i].base.state == PREFILLING)
+            now.queued_tokens += all[i].base.prompt_tokens - all[i].base.position;
     }
     group_report(group_of(self), &now, outbox);
 }
@@ -414,9 +362,7 @@ void prefill_plan(void *arg, outbox_t *outbox)
     plan_sources(self, outbox);
     plan_pools(self, outbox);
     plan_openings(self, outbox);
-    while (!self->leader.alone_in_flight && group_may_step(group_of(self), outbox) &&
-           (rows_free(self) > 0 || self->leader.closes_due > 0) && plan_step(self, outbox))
-        ;
+    leader_plan_steps(self, &prefill_leader, outbox);
     plan_tokens(self, outbox);
     plan_pieces(self, outbox);
     plan_report(self, outbox);

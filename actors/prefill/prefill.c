@@ -10,26 +10,9 @@
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-static void suspect(void *arg, uint32_t attempt, bool alone)
+static void lose_epoch(void *arg)
 {
-    prefill_t *self = arg;
-
-    attempts_of(self)[attempt].suspect = true;
-    attempts_of(self)[attempt].charge = alone;
-}
-
-/* What is queued stays queued. */
-static void lose_all(void *arg, const char *reason, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-    attempt_t *all = attempts_of(self);
-
-    prefix_clear(prefix_of(self));
-    self->counts.reforms++;
-    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
-        next = all[i].link.next;
-        prefill_lose(self, &all[i], reason, outbox);
-    }
+    prefix_clear(prefix_of(arg));
 }
 
 /* Digests of the units that the step closed, by their place. */
@@ -57,13 +40,13 @@ static void finish_step(void *arg, const group_step_t *step, outbox_t *outbox)
     for (uint32_t i = 0; i < step->item_count; i++) {
         attempt_t *attempt = &all[items[i].attempt];
 
-        if (items[i].kind == DEVICE_RUN && attempt->holds)
+        if (items[i].kind == DEVICE_RUN && attempt->base.holds)
             prefill_progress(self, attempt, items[i].position + items[i].count);
     }
     for (uint32_t i = 0; i < step->token_count; i++) {
         attempt_t *attempt = &all[items[tokens[i].item].attempt];
 
-        if (attempt->state == HANDING)
+        if (attempt->base.state == HANDING)
             prefill_token(self, attempt, &tokens[i], outbox);
     }
 }
@@ -121,20 +104,14 @@ static const char *reason_to_refuse(prefill_t *self, const message_submit_t *m)
     return NULL;
 }
 
-/* Nothing was opened, and nothing will be. */
-static void push_refusal(prefill_t *self, const message_submit_t *m, actor_id_t to,
-                         end_reason_t reason, const char *detail, outbox_t *outbox)
+static void refuse_submit(prefill_t *self, const message_submit_t *m, actor_id_t to,
+                          end_reason_t reason, const char *detail, outbox_t *outbox)
 {
     message_end_t end = {.request = m->request, .attempt = m->attempt, .reason = (uint8_t)reason};
-    message_fenced_t fenced = {m->request, m->attempt};
 
     end.token_count = m->forced.count;
     end.detail = (text_view_t){detail, (uint32_t)strlen(detail)};
-    outbox_push(outbox, to, MESSAGE_end, &end);
-    outbox_push(outbox, to, MESSAGE_fenced, &fenced);
-    self->counts.opened++;
-    self->counts.ended++;
-    self->counts.fenced++;
+    leader_refuse(self, to, &end, outbox);
 }
 
 static status_t on_submit(void *arg, const envelope_t *envelope, outbox_t *outbox)
@@ -145,11 +122,11 @@ static status_t on_submit(void *arg, const envelope_t *envelope, outbox_t *outbo
     message_busy_t busy = {m->request, m->attempt};
 
     if (refusal)
-        push_refusal(self, m, envelope->from, END_REFUSED, refusal, outbox);
+        refuse_submit(self, m, envelope->from, END_REFUSED, refusal, outbox);
     else if (m->forced.count >= m->limits.output_tokens_max)
-        push_refusal(self, m, envelope->from, END_LENGTH, "", outbox);
+        refuse_submit(self, m, envelope->from, END_LENGTH, "", outbox);
     else if (group_of(self)->drains)
-        push_refusal(self, m, envelope->from, END_LOST, "this prefill group leaves", outbox);
+        refuse_submit(self, m, envelope->from, END_LOST, "this prefill group leaves", outbox);
     else if (!prefill_open(self, m, envelope->from))
         outbox_push(outbox, envelope->from, MESSAGE_busy, &busy);
     return STATUS_OK;
@@ -163,9 +140,9 @@ static status_t on_abort(void *arg, const envelope_t *envelope, outbox_t *outbox
 
     if (m->reason >= END_REASON_COUNT)
         return FAIL(STATUS_UNEXPECTED, "ABORT for reason %u, which is none", m->reason);
-    if (envelope->from != attempt->gateway)
+    if (envelope->from != attempt->base.gateway)
         return FAIL(STATUS_UNEXPECTED, "ABORT from %u, which did not open it", envelope->from);
-    if (PLANTED(starved_abort) && attempt->state == QUEUED)
+    if (PLANTED(starved_abort) && attempt->base.state == QUEUED)
         return STATUS_OK;
     prefill_end(self, attempt, (end_reason_t)m->reason, "", true, outbox);
     return STATUS_OK;
@@ -203,7 +180,7 @@ static status_t on_reserved(void *arg, const envelope_t *envelope, outbox_t *out
     (void)outbox;
     if (!attempt)
         return FAIL(STATUS_UNEXPECTED, "RESERVED from %u", envelope->from);
-    attempt->state = PREFILLING;
+    leader_become(self, &attempt->base, PREFILLING);
     return STATUS_OK;
 }
 
@@ -215,9 +192,9 @@ static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
     if (!attempt)
         return FAIL(STATUS_UNEXPECTED, "BUSY from %u", envelope->from);
-    attempt->decode_open = false;
+    attempt->base.waits &= (uint8_t)~WAITS_DECODE;
     prefill_target(self, attempt->decode)->blocked = true;
-    if (attempt->state == ENDING)
+    if (attempt->base.state == ENDING)
         prefill_settle(self, attempt, outbox);
     else
         prefill_unlease(self, attempt);
@@ -246,11 +223,18 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
     if (!attempt || m->reason >= END_REASON_COUNT)
         return FAIL(STATUS_UNEXPECTED, "END from %u, reason %u", envelope->from, m->reason);
-    attempt->suspect = attempt->suspect || m->suspect;
-    attempt->charge = attempt->charge || m->charge;
+    attempt->base.suspect = attempt->base.suspect || m->suspect;
+    attempt->base.charge = attempt->base.charge || m->charge;
     snprintf(detail, sizeof(detail), "%.*s", (int)m->detail.count, m->detail.data);
     prefill_end(self, attempt, (end_reason_t)m->reason, detail, false, outbox);
     return STATUS_OK;
+}
+
+/* It reads no unit of the attempt any more, and takes no further piece. */
+static void transfer_is_done(attempt_t *attempt)
+{
+    attempt->base.waits &= (uint8_t)~WAITS_TRANSFER;
+    attempt->kv_stop = true;
 }
 
 static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbox)
@@ -260,12 +244,12 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
     attempt_t *attempt = prefill_find(self, m->request, m->attempt);
 
     if (envelope->from == attempt->decode)
-        attempt->decode_open = false;
-    else if (envelope->from == attempt->transfer)
-        attempt->x_fenced = attempt->kv_stop = true;
+        attempt->base.waits &= (uint8_t)~WAITS_DECODE;
+    else if (envelope->from == attempt->base.transfer)
+        transfer_is_done(attempt);
     else
         return FAIL(STATUS_UNEXPECTED, "FENCED from %u", envelope->from);
-    if (attempt->state == ENDING)
+    if (attempt->base.state == ENDING)
         prefill_settle(self, attempt, outbox);
     return STATUS_OK;
 }
@@ -276,7 +260,7 @@ static status_t on_kv_answer(void *arg, const envelope_t *envelope, outbox_t *ou
     const message_kv_answer_t *m = envelope->body;
     attempt_t *attempt = prefill_find(self, m->request, m->attempt);
 
-    if (envelope->from != attempt->transfer || m->piece >= attempt->pieces_sent ||
+    if (envelope->from != attempt->base.transfer || m->piece >= attempt->pieces_sent ||
         attempt->pieces_answered == attempt->pieces_sent)
         return FAIL(STATUS_UNEXPECTED, "KV_ANSWER from %u, piece %u", envelope->from, m->piece);
     attempt->pieces_answered++;
@@ -284,7 +268,9 @@ static status_t on_kv_answer(void *arg, const envelope_t *envelope, outbox_t *ou
         attempt->pieces_taken++;
     else
         attempt->kv_stop = true; /* decode will say why */
-    if (attempt->state == ENDING)
+    if (attempt->pieces_taken == 0 && attempt->pieces_answered == attempt->pieces_sent)
+        attempt->base.waits &= (uint8_t)~WAITS_TRANSFER; /* it holds none, and owes no FENCED */
+    if (attempt->base.state == ENDING)
         prefill_settle(self, attempt, outbox);
     return STATUS_OK;
 }
@@ -306,18 +292,19 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
 
 static void lose_peer(prefill_t *self, attempt_t *attempt, actor_id_t actor, outbox_t *outbox)
 {
-    bool ends = attempt->state == ENDING;
+    bool ends = attempt->base.state == ENDING;
 
-    if (attempt->gateway == actor) {
-        attempt->gateway_gone = true;
+    if (attempt->base.gateway == actor) {
+        attempt->base.gateway_gone = true;
+        leader_mute(&attempt->base);
         if (!ends)
             prefill_end(self, attempt, END_ABORTED, "its gateway is gone", true, outbox);
     } else if (attempt->decode == actor) {
-        attempt->decode_open = false;
+        attempt->base.waits &= (uint8_t)~WAITS_DECODE;
         if (!ends)
             prefill_end(self, attempt, END_LOST, "the decode leader exited", false, outbox);
-    } else if (attempt->transfer == actor) {
-        attempt->x_gone = true;
+    } else if (attempt->base.transfer == actor) {
+        attempt->base.waits &= (uint8_t)~WAITS_TRANSFER; /* decode says FENCED when nobody copies */
         if (!ends)
             prefill_end(self, attempt, END_LOST, "the transfer exited", true, outbox);
     } else {
@@ -344,9 +331,9 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     attempt_t *all = attempts_of(self);
     target_t *target = prefill_target(self, m->actor);
 
-    leader_exited(self, envelope, outbox);
+    leader_exited(self, &prefill_leader, envelope, outbox);
     for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
-        next = all[i].link.next;
+        next = all[i].base.link.next;
         lose_peer(self, &all[i], m->actor, outbox);
     }
     lose_gateway(self, m->actor);
@@ -359,21 +346,62 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     return STATUS_OK;
 }
 
-/* What has not begun goes elsewhere at once; what runs may end here, until its time is over. */
-static void drain(void *arg, outbox_t *outbox)
-{
-    prefill_t *self = arg;
-    attempt_t *all = attempts_of(self);
-    bool is_over = group_drain_is_over(group_of(self));
+/* ---- what leader.c asks ---------------------------------------------------------------------- */
 
-    for (uint32_t i = self->leader.live.first, next; i != NIL && group_of(self)->drains; i = next) {
-        next = all[i].link.next;
-        if (all[i].state == QUEUED || (all[i].state != ENDING && is_over))
-            prefill_end(self, &all[i], END_LOST, "its group leaves", true, outbox);
-    }
+static attempt_t *own(leader_attempt_t *attempt)
+{
+    return (attempt_t *)(void *)attempt; /* whose first member it is */
 }
 
-const leader_ops_t prefill_leader = {suspect, lose_all, finish_step, prefill_settle_all, drain};
+static actor_id_t opener(const leader_attempt_t *base)
+{
+    const attempt_t *attempt = (const attempt_t *)(const void *)base;
+
+    if (base->gateway_gone || (PLANTED(lost_fence) && attempt->handed))
+        return ACTOR_NONE;
+    return base->gateway;
+}
+
+static void end(void *self, leader_attempt_t *attempt, end_reason_t reason, const char *detail,
+                outbox_t *outbox)
+{
+    prefill_end(self, own(attempt), reason, detail, true, outbox);
+}
+
+static void forget(void *self, leader_attempt_t *attempt)
+{
+    chain_clear(store_of(self), &own(attempt)->prompt);
+    chain_clear(store_of(self), &own(attempt)->forced);
+}
+
+static void lose(leader_attempt_t *attempt)
+{
+    own(attempt)->loading = false;
+    own(attempt)->shared_count = 0;
+}
+
+static void settle_epoch(leader_attempt_t *attempt)
+{
+    (void)attempt;
+}
+
+const leader_ops_t prefill_leader = {
+    .queued = QUEUED,
+    .opener = opener,
+    .end = end,
+    .give_back = prefill_give_back,
+    .forget = forget,
+    .wants_run = prefill_wants_run,
+    .rows_free = prefill_rows_free,
+    .add_run = prefill_add_run,
+    .add_runs = prefill_add_runs,
+    .finish_step = finish_step,
+    .lose_epoch = lose_epoch,
+    .lose = lose,
+    .settle_epoch = settle_epoch,
+};
+
+LEADER_HANDLERS(prefill_leader)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -381,8 +409,8 @@ const leader_ops_t prefill_leader = {suspect, lose_all, finish_step, prefill_set
 #define ALL_STATES LEADER_ALL_STATES
 #define ENDS (BIT(ENDING) | BIT(NONE))
 
-static const char *const attempt_names[] = {"none",       "queued",  "reserving",
-                                            "prefilling", "handing", "ending"};
+static const char *const attempt_names[] = {"none",      "ending",     "queued",
+                                            "reserving", "prefilling", "handing"};
 
 static const actor_rule_t rules[] = {
     {ANY, MESSAGE_joined, on_joined, ALL_STATES},
@@ -432,66 +460,39 @@ static const actor_refusal_t attempt_refusals[] = {
     {RESERVING, MESSAGE_kv_answer, "no piece was sent"},
 };
 
-static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t attempt)
-{
-    const prefill_t *self = arg;
-    uint32_t index = leader_find(self, request, attempt);
-
-    return index == MAP_NONE ? NONE
-                             : AT_CONST(&self->leader, attempt_t, attempts_offset)[index].state;
-}
-
-const prefill_counts_t *prefill_counts(const void *arg)
-{
-    return &((const prefill_t *)arg)->counts;
-}
-
-const pool_t *prefill_pool(const void *arg)
-{
-    const prefill_t *self = arg;
-
-    return AT_CONST(&self->leader, pool_t, pool_offset);
-}
-
 static void check_attempt(const prefill_t *self, const attempt_t *attempt, uint32_t index)
 {
-    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
     const uint32_t *borders = AT_CONST(self, uint32_t, borders_offset) +
-                              (size_t)attempt->slot * self->leader.pages_per_attempt;
-    uint32_t owned = attempt->holds ? 1 + attempt->page_count - attempt->shared_count : 0;
+                              (size_t)attempt->base.slot * self->leader.pages_per_attempt;
+    uint32_t owned = attempt->base.holds ? 1 + attempt->base.page_count - attempt->shared_count : 0;
+    bool took = attempt->pieces_taken > 0 || attempt->pieces_answered < attempt->pieces_sent;
 
-    for (uint32_t i = 0; i < attempt->page_count; i++)
+    for (uint32_t i = 0; i < attempt->base.page_count; i++)
         owned += borders[i] != UNITS_NONE;
-    ASSERT(attempt->state != NONE);
-    ASSERT(attempt->state != QUEUED || (!attempt->holds && !attempt->decode_open));
-    ASSERT(attempt->holds || attempt->state == QUEUED || attempt->state == ENDING);
-    ASSERT(!attempt->fenced || (attempt->state == ENDING && !attempt->holds));
-    ASSERT(pool_owned(pool, index) == owned);
-    ASSERT(attempt->done <= attempt->position && attempt->position <= attempt->prompt_tokens);
+    ASSERT(attempt->base.state != QUEUED || (!attempt->base.holds && attempt->base.waits == 0));
+    ASSERT(attempt->base.holds || attempt->base.state == QUEUED || attempt->base.state == ENDING);
+    ASSERT(pool_owned(leader_pool(self), index) == owned);
+    ASSERT(attempt->done <= attempt->base.position &&
+           attempt->base.position <= attempt->base.prompt_tokens);
     ASSERT(attempt->pieces_answered <= attempt->pieces_sent);
     ASSERT(attempt->pieces_taken <= attempt->pieces_answered);
-    ASSERT(attempt->last_seq <= AT_CONST(&self->leader, group_t, group_offset)->seq);
+    ASSERT(took || !(attempt->base.waits & WAITS_TRANSFER));
+    ASSERT(attempt->token_due || !(attempt->base.waits & WAITS_TOKEN_ACK));
 }
 
 static void check(const void *arg)
 {
     const prefill_t *self = arg;
     const attempt_t *all = AT_CONST(&self->leader, attempt_t, attempts_offset);
-    const pool_t *pool = AT_CONST(&self->leader, pool_t, pool_offset);
-    uint32_t pages = 0, leased = 0, closes_due = 0;
+    uint32_t leased = 0;
 
-    leader_check(&self->leader);
-    prefix_check(AT_CONST(self, prefix_t, prefix_offset), pool);
-    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].link.next) {
+    leader_check(self);
+    prefix_check(AT_CONST(self, prefix_t, prefix_offset), leader_pool(self));
+    for (uint32_t i = self->leader.live.first; i != NIL; i = all[i].base.link.next) {
         check_attempt(self, &all[i], i);
-        pages += all[i].page_count;
-        closes_due += all[i].state == ENDING && all[i].slot_open;
-        leased += all[i].page_count - all[i].shared_count;
+        leased += all[i].base.page_count - all[i].shared_count;
     }
-    ASSERT(self->leader.live.count == self->counts.live);
-    ASSERT(pages == self->counts.pages_held);
-    ASSERT(closes_due == self->leader.closes_due);
-    ASSERT(leased == pool_count(pool, UNIT_HISTORY, POOL_LEASED));
+    ASSERT(leased == pool_count(leader_pool(self), UNIT_HISTORY, POOL_LEASED));
 }
 
 /* ---- birth ----------------------------------------------------------------------------------- */
@@ -560,7 +561,7 @@ const actor_type_t prefill_type = {
     .init = init,
     .plan = prefill_plan,
     .state = leader_state,
-    .attempt_state = attempt_state_of,
+    .attempt_state = leader_attempt_state,
     .attempt_count = leader_attempt_count,
     .waits = leader_waits,
     .check = check,

@@ -27,9 +27,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static const decode_counts_t *counts(const peers_t *peers)
+static const leader_counts_t *counts(const peers_t *peers)
 {
-    return decode_counts(peers->scene->dispatch.self);
+    return leader_counts(peers->scene->dispatch.self);
 }
 
 static void expect_all_free(const peers_t *peers)

@@ -25,9 +25,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static const prefill_counts_t *counts(const peers_t *peers)
+static const leader_counts_t *counts(const peers_t *peers)
 {
-    return prefill_counts(peers->scene->dispatch.self);
+    return leader_counts(peers->scene->dispatch.self);
 }
 
 static void expect_all_free(const peers_t *peers)

@@ -45,8 +45,7 @@ topology_t *stage_topology_text(const char *text)
 {
     log_level_set(LOG_ERROR);
     world_keep_memory();
-    assert_int_equal(topology_parse(text, strlen(text), "text.yaml", &told, &errors),
-                     STATUS_OK);
+    assert_int_equal(topology_parse(text, strlen(text), "text.yaml", &told, &errors), STATUS_OK);
     return &told;
 }
 
@@ -99,14 +98,14 @@ void stage_run_for(world_t *world, uint64_t us)
             fail_msg("%s", world_violation(world));
 }
 
-const decode_counts_t *stage_decode(world_t *world)
+const leader_counts_t *stage_decode(world_t *world)
 {
-    return decode_counts(
+    return leader_counts(
         sim_dispatch(world_sim(world), stage_actor(world, TOPOLOGY_DECODE, 0))->self);
 }
 
-const prefill_counts_t *stage_prefill(world_t *world)
+const leader_counts_t *stage_prefill(world_t *world)
 {
-    return prefill_counts(
+    return leader_counts(
         sim_dispatch(world_sim(world), stage_actor(world, TOPOLOGY_PREFILL, 0))->self);
 }

@@ -30,7 +30,7 @@ actor_id_t stage_rank(const world_t *world, topology_kind_t leader, uint16_t ins
 void stage_run_to(world_t *world, actor_id_t actor, uint16_t id);
 void stage_run_for(world_t *world, uint64_t us);
 
-const decode_counts_t *stage_decode(world_t *world);
-const prefill_counts_t *stage_prefill(world_t *world);
+const leader_counts_t *stage_decode(world_t *world);
+const leader_counts_t *stage_prefill(world_t *world);
 
 #endif

@@ -55,11 +55,11 @@ static const char two_of_each[] = "lockstep: 1\n"
                                   "prefill: [{pages: 64, count: 2}]\n"
                                   "decode: [{pages: 64, slots: 8, count: 2}]\n";
 
-static const decode_counts_t *decode_of(world_t *world, uint16_t instance)
+static const leader_counts_t *decode_of(world_t *world, uint16_t instance)
 {
     actor_id_t leader = stage_actor(world, TOPOLOGY_DECODE, instance);
 
-    return decode_counts(sim_dispatch(world_sim(world), leader)->self);
+    return leader_counts(sim_dispatch(world_sim(world), leader)->self);
 }
 
 static void expect_state(world_t *world, actor_id_t leader, const char *name)

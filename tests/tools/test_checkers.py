@@ -57,6 +57,25 @@ class Checker(unittest.TestCase):
                    "runtime/actor.h": '#include "messages/schema.h"\n'},
                    "runtime may not include messages")
 
+    def test_a_name_may_not_go_where_its_header_may_not(self):
+        """A shared file of actors/ that declares what an actor of its own defines."""
+        with tempfile.TemporaryDirectory() as root:
+            texts = {"actors/leader.c": "extern int prefill_ops;\n"
+                                        "int f(void);\nint f(void) { return prefill_ops; }\n",
+                     "actors/prefill/prefill.c": "int prefill_ops = 1;\n"}
+            for path, text in texts.items():
+                item = f"{root}/actors/CMakeFiles/some.dir/{path[len('actors/'):]}.o"
+                for name in (os.path.join(root, path), item):
+                    os.makedirs(os.path.dirname(name), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(text)
+                subprocess.run(["cc", "-c", "-o", item, os.path.join(root, path)], check=True)
+            run = subprocess.run([sys.executable, "tools/check_layers.py", root, root], text=True,
+                                 capture_output=True, check=False)
+        self.assertEqual(run.returncode, 1, run.stdout)
+        self.assertEqual(run.stdout,
+                         "actors/leader.c: actors may not use prefill_ops of actors/prefill\n")
+
     def test_actors_may_not_include_each_other(self):
         self.finds("check_layers",
                    {"actors/gateway/gateway.c": '\n#include "actors/decode/decode.h"\n'},
