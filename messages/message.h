@@ -87,7 +87,7 @@ typedef enum {
 } end_reason_t;
 
 typedef enum { ROUTE_OK, ROUTE_OVERLOADED, ROUTE_TOO_LARGE, ROUTE_NO_INSTANCE } route_outcome_t;
-typedef enum { PAIR_UNTESTED, PAIR_OK, PAIR_REFUSED } pair_state_t;
+typedef enum { PAIR_UNTESTED, PAIR_OK, PAIR_REFUSED, PAIR_LEAVING } pair_state_t;
 
 /* ---- verbs ---- */
 

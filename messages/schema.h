@@ -420,7 +420,7 @@
 #define PAIR_FIELDS(F, R, I, r)                                                                                        \
     F(r, u64, source_epoch, 0, "as in POOLS")                                                                          \
     F(r, u64, target_epoch, 0, "of the decode group")                                                                  \
-    F(r, u8, state, 0, "pair_state_t: untested, ok, refused")                                                          \
+    F(r, u8, state, 0, "pair_state_t: untested, ok, refused, leaving: it forms and takes nothing")                     \
     F(r, text, reason, REASON_BYTES_MAX, "why refused")                                                                \
     F(r, u32, rank, 0, "whose pool cannot be read")                                                                    \
     F(r, u32, incarnation, 0, "of that rank; 0: no pool is to blame")

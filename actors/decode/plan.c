@@ -282,10 +282,12 @@ static void plan_mapping(decode_t *self, source_t *source, outbox_t *outbox)
 static void plan_source(decode_t *self, source_t *source, outbox_t *outbox)
 {
     const group_t *group = group_of(self);
+    /* Who waits for the pair to be tested would wait for a group that takes nothing when it is. */
+    bool leaves = group->drains && source->state != PAIR_OK;
     message_pair_t pair = {
         .source_epoch = source->epoch,
         .target_epoch = group->epoch,
-        .state = (uint8_t)source->state,
+        .state = (uint8_t)(leaves ? PAIR_LEAVING : source->state),
         .reason = {source->reason, (uint32_t)strlen(source->reason)},
         .rank = source->refused,
         .incarnation = source->refused_incarnation,

@@ -53,13 +53,25 @@ static void finish_step(void *arg, const group_step_t *step, outbox_t *outbox)
 
 /* ---- decode groups --------------------------------------------------------------------------- */
 
+/* What waits for that decode group goes elsewhere. */
+static void end_queued_for(prefill_t *self, actor_id_t decode, outbox_t *outbox)
+{
+    attempt_t *all = attempts_of(self);
+
+    for (uint32_t i = self->leader.live.first, next; i != NIL; i = next) {
+        next = all[i].base.link.next;
+        if (all[i].base.state == QUEUED && all[i].decode == decode)
+            prefill_end(self, &all[i], END_LOST, "its decode group leaves", false, outbox);
+    }
+}
+
 static status_t on_pair(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     prefill_t *self = arg;
     const message_pair_t *m = envelope->body;
     target_t *target = prefill_target(self, envelope->from);
 
-    if (!target || m->state > PAIR_REFUSED)
+    if (!target || m->state > PAIR_LEAVING)
         return FAIL(STATUS_UNEXPECTED, "PAIR from %u, state %u", envelope->from, m->state);
     if (m->state == PAIR_REFUSED) {
         LOG(ERROR, "PREFILL-PAIR-REFUSED decode=%u reason=\"%.*s\"", envelope->from,
@@ -69,6 +81,8 @@ static status_t on_pair(void *arg, const envelope_t *envelope, outbox_t *outbox)
     target->state = (pair_state_t)m->state;
     target->source_epoch = m->source_epoch;
     self->lease_failed = 0;
+    if (m->state == PAIR_LEAVING)
+        end_queued_for(self, envelope->from, outbox);
     return STATUS_OK;
 }
 
@@ -127,6 +141,8 @@ static status_t on_submit(void *arg, const envelope_t *envelope, outbox_t *outbo
         refuse_submit(self, m, envelope->from, END_LENGTH, "", outbox);
     else if (group_of(self)->drains)
         refuse_submit(self, m, envelope->from, END_LOST, "this prefill group leaves", outbox);
+    else if (prefill_target(self, m->decode)->state == PAIR_LEAVING)
+        refuse_submit(self, m, envelope->from, END_LOST, "its decode group leaves", outbox);
     else if (!prefill_open(self, m, envelope->from))
         outbox_push(outbox, envelope->from, MESSAGE_busy, &busy);
     return STATUS_OK;

@@ -141,24 +141,31 @@ static bool is_ready(const instance_t *instance, const outbox_t *outbox)
     return instance->is_up && instance->load.ready && outbox_is_up(outbox, instance->actor);
 }
 
-/* Sets `*outcome` to why there is none. */
+/* All that it has is enough. Before its first report nobody knows. */
+static bool may_hold(const instance_t *instance, uint64_t tokens)
+{
+    return instance->load.pages == 0 || (uint64_t)instance->load.pages * PAGE_TOKENS >= tokens;
+}
+
+/* Sets `*outcome` to why there is none: TOO_LARGE only if none can ever hold it, whoever is busy or
+ * away now. */
 static instance_t *choose_prefill(scheduler_t *self, const message_route_t *m,
                                   const outbox_t *outbox, uint8_t *outcome)
 {
     instance_t *best = NULL;
     uint64_t best_work = 0;
 
-    *outcome = ROUTE_NO_INSTANCE;
+    *outcome = ROUTE_TOO_LARGE;
     for (uint32_t i = 0; i < self->prefill_count; i++) {
         instance_t *instance = &self->prefills[i];
         uint64_t work;
 
+        if (!may_hold(instance, m->prompt_tokens))
+            continue;
+        if (*outcome == ROUTE_TOO_LARGE)
+            *outcome = ROUTE_NO_INSTANCE;
         if (!is_ready(instance, outbox))
             continue;
-        if ((uint64_t)instance->load.pages * PAGE_TOKENS < m->prompt_tokens) {
-            *outcome = best ? *outcome : ROUTE_TOO_LARGE;
-            continue;
-        }
         if (!m->replay && instance->load.queued + instance->recent_count >= self->queued_max) {
             *outcome = ROUTE_OVERLOADED;
             continue;
@@ -179,17 +186,16 @@ static instance_t *choose_decode(scheduler_t *self, const message_route_t *m,
     instance_t *best = NULL;
     int64_t best_free = 0;
 
-    *outcome = ROUTE_NO_INSTANCE;
+    *outcome = ROUTE_TOO_LARGE;
     for (uint32_t i = 0; i < self->decode_count; i++) {
         instance_t *instance = &self->decodes[i];
         int64_t tokens_free;
 
+        if (!may_hold(instance, m->total_tokens_max))
+            continue;
+        *outcome = ROUTE_NO_INSTANCE;
         if (!is_ready(instance, outbox))
             continue;
-        if ((uint64_t)instance->load.pages * PAGE_TOKENS < m->total_tokens_max) {
-            *outcome = ROUTE_TOO_LARGE;
-            continue;
-        }
         tokens_free =
             (int64_t)instance->load.pages_free * PAGE_TOKENS - (int64_t)instance->recent_tokens;
         if (!best || tokens_free > best_free) {
@@ -219,13 +225,13 @@ static status_t on_route(void *arg, const envelope_t *envelope, outbox_t *outbox
                                .attempt = m->attempt,
                                .prefill = ACTOR_NONE,
                                .decode = ACTOR_NONE};
-    uint8_t outcome;
+    uint8_t outcome, of_decode;
     instance_t *prefill = choose_prefill(self, m, outbox, &outcome);
-    instance_t *decode = NULL;
+    instance_t *decode = choose_decode(self, m, outbox, &of_decode);
 
     self->uses++;
-    if (prefill)
-        decode = choose_decode(self, m, outbox, &outcome);
+    if (prefill || of_decode == ROUTE_TOO_LARGE)
+        outcome = of_decode;
     routed.transfer = choose_transfer(self, outbox);
     if (prefill && decode && routed.transfer == ACTOR_NONE)
         outcome = ROUTE_NO_INSTANCE;

@@ -648,6 +648,25 @@ static void test_what_outlives_its_time_goes_elsewhere(void **state)
 }
 
 /* Who was told to wait for room must not wait for ever. */
+static void test_a_group_that_drains_while_it_forms_says_so_to_who_waits_for_it(void **state)
+{
+    peers_t *peers = *state;
+
+    assert_int_equal(peers->pair.state, PAIR_OK);
+    peers_kill(peers, (actor_id_t)(peers->scene->id + 2));
+    peers_run(peers);
+    assert_int_equal(peers->pair.state, PAIR_UNTESTED);
+    peers_drain(peers, true, 1000);
+    assert_int_equal(peers->pair.state, PAIR_LEAVING);
+    peers_drain(peers, false, 0);
+    assert_int_equal(peers->pair.state, PAIR_UNTESTED);
+    peers_drain(peers, true, 1000);
+    peers_revive(peers);
+    peers_run(peers);
+    assert_int_equal(peers->pair.state, PAIR_OK); /* whoever asks now is told by RESERVE's answer */
+    expect_all_free(peers);
+}
+
 static void test_who_waits_for_room_hears_of_the_drain(void **state)
 {
     peers_t *peers = *state;
@@ -726,6 +745,7 @@ int main(void)
         ALONE(test_an_abort_is_free_with_the_last_step_that_runs_it),
         ALONE(test_a_group_that_drains_ends_what_it_has_and_takes_no_more),
         ALONE(test_what_outlives_its_time_goes_elsewhere),
+        ALONE(test_a_group_that_drains_while_it_forms_says_so_to_who_waits_for_it),
         ALONE(test_who_waits_for_room_hears_of_the_drain),
         cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
     };

@@ -400,6 +400,35 @@ static void test_a_group_that_drains_ends_what_it_runs_and_gives_away_what_waits
     expect_all_free(peers);
 }
 
+/* It may never form again, and takes nothing if it does. */
+static void test_what_waits_for_a_decode_group_that_leaves_goes_elsewhere(void **state)
+{
+    peers_t *peers = *state;
+    message_pair_t pair = {.target_epoch = 2, .state = PAIR_UNTESTED};
+
+    scene_send(peers->scene, peers->decode, MESSAGE_pair, &pair);
+    request(peers, 1, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(peers->ends, 0);
+    pair.state = PAIR_LEAVING;
+    scene_send(peers->scene, peers->decode, MESSAGE_pair, &pair);
+    peers_listen(peers);
+    assert_int_equal(peers->ends, 1);
+    assert_int_equal(peers->end.reason, END_LOST);
+    request(peers, 2, PEERS_PROMPT, 5); /* it crossed the scheduler's news */
+    assert_int_equal(peers->ends, 2);
+    assert_int_equal(peers->end.reason, END_LOST);
+    assert_int_equal(peers->fences, 2);
+    expect_all_free(peers);
+    pair.state = PAIR_OK;
+    pair.source_epoch = peers->epoch;
+    scene_send(peers->scene, peers->decode, MESSAGE_pair, &pair);
+    request(peers, 3, PEERS_PROMPT, 5);
+    peers_run(peers);
+    assert_int_equal(counts(peers)->handed, 1);
+    expect_all_free(peers);
+}
+
 static void test_what_outlives_its_time_goes_elsewhere(void **state)
 {
     peers_t *peers = *state;
@@ -470,6 +499,7 @@ int main(void)
         ALONE(test_suspects_run_alone),
         ALONE(test_behind_aborted_prompts_one_waits_for_one_chunk),
         ALONE(test_a_group_that_drains_ends_what_it_runs_and_gives_away_what_waits),
+        ALONE(test_what_waits_for_a_decode_group_that_leaves_goes_elsewhere),
         ALONE(test_what_outlives_its_time_goes_elsewhere),
         cmocka_unit_test(test_everything_comes_back_whatever_fault_falls_at_any_instant),
     };

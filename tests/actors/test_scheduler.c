@@ -131,6 +131,30 @@ static void test_what_no_instance_can_ever_hold_is_too_large(void **state)
     assert_int_equal(route(scene, 1, 64 * PAGE_TOKENS, 1000, 0)->outcome, ROUTE_TOO_LARGE);
 }
 
+/* Whoever is busy or away may hold it, in whichever order the groups stand. */
+static void test_what_a_busy_or_absent_instance_holds_is_not_too_large(void **state)
+{
+    scene_t *scene = *state;
+    const uint32_t prompt = 64 * PAGE_TOKENS + 1;
+
+    for (uint16_t large = 0; large < 4; large++) {
+        all_report(scene);
+        assert_int_equal(route(scene, 1, prompt, 1000, 0)->outcome, ROUTE_TOO_LARGE);
+        report(scene, TOPOLOGY_PREFILL, large, (message_instance_t){.pages = 100, .queued = 4});
+        /* Decode says more than prefill where both cannot. */
+        assert_int_equal(route(scene, 2, prompt, 1000, 0)->outcome, ROUTE_TOO_LARGE);
+        report(scene, TOPOLOGY_DECODE, 1, (message_instance_t){.pages = 100});
+        assert_int_equal(route(scene, 3, prompt, 1000, 0)->outcome, ROUTE_OVERLOADED);
+        assert_int_equal(route(scene, 4, prompt, 1000, 1)->outcome, ROUTE_OK);
+        scene_exited(scene, scene_actor(scene, TOPOLOGY_PREFILL, large), 1);
+        assert_int_equal(route(scene, 5, prompt, 1000, 0)->outcome, ROUTE_NO_INSTANCE);
+        capture_up_set(scene->capture, scene_actor(scene, TOPOLOGY_PREFILL, large), true);
+        all_report(scene);
+        scene_exited(scene, scene_actor(scene, TOPOLOGY_DECODE, 1), 1);
+        capture_up_set(scene->capture, scene_actor(scene, TOPOLOGY_DECODE, 1), true);
+    }
+}
+
 static void test_transfers_take_turns(void **state)
 {
     scene_t *scene = *state;
@@ -156,6 +180,7 @@ int main(void)
         SCENE_TEST(test_decode_with_most_room_wins),
         SCENE_TEST(test_full_queues_refuse_the_new_but_never_a_replay),
         SCENE_TEST(test_what_no_instance_can_ever_hold_is_too_large),
+        SCENE_TEST(test_what_a_busy_or_absent_instance_holds_is_not_too_large),
         SCENE_TEST(test_transfers_take_turns),
     };
 
