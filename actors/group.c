@@ -17,7 +17,7 @@ static size_t lay_out(group_t *group, const actor_birth_t *birth)
     const topology_t *topology = birth->topology;
     const topology_actor_t *actor = &topology->actors[birth->id];
     const topology_group_t *shape =
-        topology_group(topology, (topology_kind_t)actor->kind, actor->instance);
+        topology_group(topology, (actor_kind_t)actor->kind, actor->instance);
     const leader_setup_t *setup = birth->setup;
     size_t end = sizeof(*group);
 
@@ -71,10 +71,10 @@ void group_init(group_t *group, const actor_birth_t *birth)
         .leader = birth->id,
         .kind = actor->kind,
         .instance = actor->instance,
-        .rank_count = topology_group(topology, (topology_kind_t)actor->kind, actor->instance)->tp,
-        .supervisor = topology_actor(topology, TOPOLOGY_SUPERVISOR, actor->host)->id,
-        .watchers = {topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id,
-                     topology_actor(topology, TOPOLOGY_MONITOR, 0)->id},
+        .rank_count = topology_group(topology, (actor_kind_t)actor->kind, actor->instance)->tp,
+        .supervisor = topology_actor(topology, ACTOR_SUPERVISOR, actor->host)->id,
+        .watchers = {topology_actor(topology, ACTOR_SCHEDULER, 0)->id,
+                     topology_actor(topology, ACTOR_MONITOR, 0)->id},
         .counter = 1,
         .incarnation = birth->incarnation,
         .epoch = epoch_of(birth->incarnation, 1),

@@ -104,7 +104,7 @@ typedef struct {
 
 typedef struct {
     actor_id_t leader;
-    uint16_t kind; /* topology_kind_t */
+    uint16_t kind; /* actor_kind_t */
     uint16_t instance;
     uint16_t rank_count;
     actor_id_t supervisor;

@@ -17,7 +17,7 @@ static void unit_counts(const group_t *group, uint32_t counts[UNIT_COUNT])
 size_t leader_lay_out(leader_t *leader, const actor_birth_t *birth, const group_t *group,
                       const leader_shape_t *shape)
 {
-    const topology_kind_t kind = (topology_kind_t)group->kind;
+    const actor_kind_t kind = (actor_kind_t)group->kind;
     uint32_t counts[UNIT_COUNT];
     size_t end = shape->state_bytes;
 
@@ -43,9 +43,9 @@ void leader_init(leader_t *leader, const actor_birth_t *birth)
     uint32_t counts[UNIT_COUNT];
 
     leader->gateway_count = topology->gateway_count;
-    leader->gateway_first = topology_actor(topology, TOPOLOGY_GATEWAY, 0)->id;
+    leader->gateway_first = topology_actor(topology, ACTOR_GATEWAY, 0)->id;
     leader->transfer_count = topology->transfer_count;
-    leader->transfer_first = topology_actor(topology, TOPOLOGY_TRANSFER, 0)->id;
+    leader->transfer_first = topology_actor(topology, ACTOR_TRANSFER, 0)->id;
     group_init(group_of(leader), birth);
     unit_counts(group_of(leader), counts);
     pool_init(pool_of(leader), pool_bytes(counts), counts);

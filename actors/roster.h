@@ -5,7 +5,6 @@
 #include "runtime/roster.h"
 #include "topology/topology.h"
 
-actor_kind_t roster_kind_of(topology_kind_t kind);
 void roster_init(roster_t *roster, const topology_t *topology);
 
 #endif

@@ -71,7 +71,7 @@ static load_t load;
 static device_time_t *times; /* by rank */
 static int marks[2]; /* a pipe: a byte where measuring begins, another where it ends */
 
-static actor_id_t id_of(topology_kind_t kind)
+static actor_id_t id_of(actor_kind_t kind)
 {
     return topology_actor(&topology, kind, 0)->id;
 }
@@ -229,7 +229,7 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
     const message_joined_t *m = envelope->body;
 
     (void)outbox;
-    if (m->actor == id_of(TOPOLOGY_DECODE))
+    if (m->actor == id_of(ACTOR_DECODE))
         ((stand_in_t *)arg)->is_up = true;
     return STATUS_OK;
 }
@@ -244,9 +244,9 @@ static status_t on_pair(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
 static void plan_prefill(void *arg, outbox_t *outbox)
 {
-    const record_pool_t pool = {id_of(TOPOLOGY_PREFILL) + 1, 1, {"/pool", 5}, 1};
+    const record_pool_t pool = {id_of(ACTOR_PREFILL) + 1, 1, {"/pool", 5}, 1};
     message_pools_t pools = {.epoch = 1, .pools = {&pool, 1}};
-    actor_id_t decode = id_of(TOPOLOGY_DECODE);
+    actor_id_t decode = id_of(ACTOR_DECODE);
     stand_in_t *self = arg;
 
     if (self->is_up && !self->said && outbox_may_send(outbox, decode, MESSAGE_pools)) {
@@ -258,8 +258,8 @@ static void plan_prefill(void *arg, outbox_t *outbox)
         message_reserve_t reserve = {.request = 1000000 + self->reserved,
                                      .attempt = 1,
                                      .seniority = {1, 0, self->reserved},
-                                     .gateway = id_of(TOPOLOGY_GATEWAY),
-                                     .transfer = id_of(TOPOLOGY_TRANSFER),
+                                     .gateway = id_of(ACTOR_GATEWAY),
+                                     .transfer = id_of(ACTOR_TRANSFER),
                                      .prompt_tokens = PROMPT,
                                      .sampling = {.top_p = 1, .repetition_penalty = 1},
                                      .limits = {.output_tokens_max = CONTEXT - PROMPT}};
@@ -332,9 +332,9 @@ static void run_peers(void)
     uint32_t count = 0;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    configs[count++] = config_of(&gateway_stand_in, id_of(TOPOLOGY_GATEWAY), zmq);
-    configs[count++] = config_of(&prefill_stand_in, id_of(TOPOLOGY_PREFILL), zmq);
-    configs[count++] = config_of(&transfer_stand_in, id_of(TOPOLOGY_TRANSFER), zmq);
+    configs[count++] = config_of(&gateway_stand_in, id_of(ACTOR_GATEWAY), zmq);
+    configs[count++] = config_of(&prefill_stand_in, id_of(ACTOR_PREFILL), zmq);
+    configs[count++] = config_of(&transfer_stand_in, id_of(ACTOR_TRANSFER), zmq);
     for (uint32_t i = 0; i < load.ranks; i++) {
         ports[i] = (rank_port_setup_t){.ops = &timed_ops,
                                        .config = {.rank = i,
@@ -342,7 +342,7 @@ static void run_peers(void)
                                                   .page_count = leader_setup.pages,
                                                   .border_count = leader_setup.borders,
                                                   .slot_count = load.requests}};
-        configs[count] = config_of(&rank_type, (actor_id_t)(id_of(TOPOLOGY_DECODE) + 1 + i), zmq);
+        configs[count] = config_of(&rank_type, (actor_id_t)(id_of(ACTOR_DECODE) + 1 + i), zmq);
         configs[count].ports[0] = (port_t){&rank_port, &ports[i]};
         configs[count++].port_count = 1;
     }
@@ -424,7 +424,7 @@ static watch_t measure(const char *directory)
     ASSERT(child >= 0);
     if (child == 0)
         run_peers();
-    config = config_of(&decode_type, id_of(TOPOLOGY_DECODE), NULL);
+    config = config_of(&decode_type, id_of(ACTOR_DECODE), NULL);
     ASSERT(process_open(&config, &self.process) == STATUS_OK);
     ASSERT(pthread_create(&thread, NULL, watch, &self) == 0);
     ASSERT(process_run(self.process) == STATUS_OK);

@@ -17,13 +17,13 @@
 
 enum { RESERVE_PERMILLE_CUDA = 50 };
 
-static void complain(topology_errors_t *errors, topology_kind_t kind, uint16_t instance,
+static void complain(topology_errors_t *errors, actor_kind_t kind, uint16_t instance,
                      const char *key, topology_mark_t at, const char *text)
 {
-    topology_errors_add(errors, at, "%s[%u].%s: %s", topology_kind_word(kind), instance, key, text);
+    topology_errors_add(errors, at, "%s[%u].%s: %s", actor_kind_word(kind), instance, key, text);
 }
 
-static void check_division(deployment_t *d, topology_kind_t kind, uint16_t instance,
+static void check_division(deployment_t *d, actor_kind_t kind, uint16_t instance,
                            topology_errors_t *errors)
 {
     const topology_group_t *group = topology_group(&d->topology, kind, instance);
@@ -91,12 +91,11 @@ static uint32_t least(uint64_t a, uint64_t b)
 
 /* Pages from what is left of the device. A prefill group keeps a border for each prompt in work
  * besides those that border_every asks for. */
-static status_t count_auto(const deployment_t *d, topology_kind_t kind,
-                           const topology_group_t *group, const deployment_bytes_t *bytes,
-                           uint32_t counts[UNIT_COUNT])
+static status_t count_auto(const deployment_t *d, actor_kind_t kind, const topology_group_t *group,
+                           const deployment_bytes_t *bytes, uint32_t counts[UNIT_COUNT])
 {
     const topology_t *t = &d->topology;
-    bool prefill = kind == TOPOLOGY_PREFILL;
+    bool prefill = kind == ACTOR_PREFILL;
     uint64_t own_borders = prefill ? group->slots * d->geometry.unit_bytes[UNIT_BORDER] : 0;
     budget_t budget = {
         .device_bytes = t->hosts[group->host].device_bytes,
@@ -116,19 +115,19 @@ static status_t count_auto(const deployment_t *d, topology_kind_t kind,
     return STATUS_OK;
 }
 
-static void count_stated(const deployment_t *d, topology_kind_t kind, const topology_group_t *group,
+static void count_stated(const deployment_t *d, actor_kind_t kind, const topology_group_t *group,
                          uint32_t counts[UNIT_COUNT])
 {
-    bool prefill = kind == TOPOLOGY_PREFILL;
+    bool prefill = kind == ACTOR_PREFILL;
     counts[UNIT_HISTORY] = group->pages;
     counts[UNIT_BORDER] = prefill ? group->pages / d->topology.border_every + 1 + group->slots : 0;
     counts[UNIT_SLOT] = group->slots;
 }
 
-static void resolve_group(deployment_t *d, topology_kind_t kind, uint16_t instance,
+static void resolve_group(deployment_t *d, actor_kind_t kind, uint16_t instance,
                           topology_errors_t *errors)
 {
-    bool prefill = kind == TOPOLOGY_PREFILL;
+    bool prefill = kind == ACTOR_PREFILL;
     topology_group_t *group =
         prefill ? &d->topology.prefills[instance] : &d->topology.decodes[instance];
     deployment_group_t *out = prefill ? &d->prefills[instance] : &d->decodes[instance];
@@ -197,15 +196,15 @@ static void check_model(deployment_t *d, topology_errors_t *errors)
         topology_errors_add(errors, whole, "cache: %s", trail_text());
 }
 
-typedef void group_step_t(deployment_t *d, topology_kind_t kind, uint16_t instance,
+typedef void group_step_t(deployment_t *d, actor_kind_t kind, uint16_t instance,
                           topology_errors_t *errors);
 
 static void each_group(deployment_t *d, topology_errors_t *errors, group_step_t *step)
 {
     for (uint16_t i = 0; i < d->topology.prefill_count; i++)
-        step(d, TOPOLOGY_PREFILL, i, errors);
+        step(d, ACTOR_PREFILL, i, errors);
     for (uint16_t i = 0; i < d->topology.decode_count; i++)
-        step(d, TOPOLOGY_DECODE, i, errors);
+        step(d, ACTOR_DECODE, i, errors);
 }
 
 status_t deployment_load(const char *path, deployment_t *d, topology_errors_t *errors)
@@ -244,11 +243,11 @@ status_t deployment_check_model(const deployment_t *d)
     return checkpoint_check(d->topology.model_path, &d->config);
 }
 
-const deployment_group_t *deployment_group(const deployment_t *d, topology_kind_t kind,
+const deployment_group_t *deployment_group(const deployment_t *d, actor_kind_t kind,
                                            uint16_t instance)
 {
     ASSERT(topology_group(&d->topology, kind, instance) != NULL);
-    return kind == TOPOLOGY_PREFILL ? &d->prefills[instance] : &d->decodes[instance];
+    return kind == ACTOR_PREFILL ? &d->prefills[instance] : &d->decodes[instance];
 }
 
 uint64_t deployment_sessions(const deployment_t *d, uint32_t tokens, bool *by_slots)

@@ -42,7 +42,7 @@ bool deployment_has_weights(const deployment_t *deployment);
  * files beside them. The values are looked at when they are loaded. */
 MUST_USE status_t deployment_check_model(const deployment_t *deployment);
 /* `kind` is PREFILL or DECODE. */
-const deployment_group_t *deployment_group(const deployment_t *deployment, topology_kind_t kind,
+const deployment_group_t *deployment_group(const deployment_t *deployment, actor_kind_t kind,
                                            uint16_t instance);
 uint64_t deployment_bytes_total(const deployment_bytes_t *bytes);
 /* Sessions of `tokens` positions that all decode groups together run at once; `*by_slots`: one

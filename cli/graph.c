@@ -17,23 +17,11 @@ typedef struct {
     uint32_t count;
 } graph_nodes_t;
 
-static actor_kind_t kind_of(uint16_t kind)
-{
-    static const actor_kind_t kinds[TOPOLOGY_KIND_COUNT] = {
-        [TOPOLOGY_SUPERVISOR] = ACTOR_SUPERVISOR, [TOPOLOGY_SCHEDULER] = ACTOR_SCHEDULER,
-        [TOPOLOGY_MONITOR] = ACTOR_MONITOR,       [TOPOLOGY_GATEWAY] = ACTOR_GATEWAY,
-        [TOPOLOGY_PREFILL] = ACTOR_PREFILL,       [TOPOLOGY_DECODE] = ACTOR_DECODE,
-        [TOPOLOGY_TRANSFER] = ACTOR_TRANSFER,     [TOPOLOGY_RANK] = ACTOR_RANK,
-    };
-    ASSERT(kind < TOPOLOGY_KIND_COUNT);
-    return kinds[kind];
-}
-
-static void ranks_name(const topology_t *t, topology_kind_t kind, uint16_t instance, char *name,
+static void ranks_name(const topology_t *t, actor_kind_t kind, uint16_t instance, char *name,
                        size_t size)
 {
     uint16_t tp = topology_group(t, kind, instance)->tp;
-    int used = snprintf(name, size, "%s/%u/rank/0", topology_kind_word(kind), (unsigned)instance);
+    int used = snprintf(name, size, "%s/%u/rank/0", actor_kind_word(kind), (unsigned)instance);
     if (tp > 1)
         snprintf(name + used, size - (size_t)used, "-%u", tp - 1u);
 }
@@ -43,12 +31,12 @@ static void collect(const topology_t *t, graph_nodes_t *nodes)
     nodes->count = 0;
     for (uint16_t i = 0; i < t->actor_count; i++) {
         const topology_actor_t *actor = &t->actors[i];
-        if (actor->kind == TOPOLOGY_RANK && actor->rank > 0)
+        if (actor->kind == ACTOR_RANK && actor->rank > 0)
             continue;
         graph_node_t *node = &nodes->items[nodes->count++];
         *node = (graph_node_t){
-            .kind = kind_of(actor->kind), .leader = actor->leader, .host = actor->host};
-        if (actor->kind == TOPOLOGY_RANK)
+            .kind = (actor_kind_t)(actor->kind), .leader = actor->leader, .host = actor->host};
+        if (actor->kind == ACTOR_RANK)
             ranks_name(t, t->actors[actor->leader].kind, actor->instance, node->name,
                        sizeof(node->name));
         else
@@ -95,8 +83,8 @@ void graph_visit_pages(const topology_t *t, graph_visitor_t *visit, void *contex
     char from[ACTOR_NAME_BYTES_MAX], to[ACTOR_NAME_BYTES_MAX];
     for (uint16_t p = 0; p < t->prefill_count; p++) {
         for (uint16_t d = 0; d < t->decode_count; d++) {
-            ranks_name(t, TOPOLOGY_PREFILL, p, from, sizeof(from));
-            ranks_name(t, TOPOLOGY_DECODE, d, to, sizeof(to));
+            ranks_name(t, ACTOR_PREFILL, p, from, sizeof(from));
+            ranks_name(t, ACTOR_DECODE, d, to, sizeof(to));
             visit(context,
                   &(graph_edge_t){.from = from, .to = to, .messages = {"pages"}, .count = 1});
         }

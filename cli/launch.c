@@ -103,7 +103,7 @@ static status_t set_up_leader(launch_t *self)
 {
     const topology_t *topology = &self->deployment->topology;
     const topology_group_t *group =
-        topology_group(topology, (topology_kind_t)self->actor->kind, self->actor->instance);
+        topology_group(topology, (actor_kind_t)self->actor->kind, self->actor->instance);
     model_generation_t generation;
 
     TRY(model_generation_load(topology->model_path, &generation));
@@ -127,7 +127,7 @@ static uint32_t threads_of_a_rank(const topology_t *topology, uint16_t host)
     long ranks = 0;
 
     for (uint32_t i = 0; i < topology->actor_count; i++)
-        ranks += topology->actors[i].kind == TOPOLOGY_RANK && topology->actors[i].host == host;
+        ranks += topology->actors[i].kind == ACTOR_RANK && topology->actors[i].host == host;
     return cores > ranks ? (uint32_t)(cores / ranks) : 1;
 }
 
@@ -152,7 +152,7 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
     const topology_t *topology = &self->deployment->topology;
     const topology_actor_t *leader = leader_of(self);
     const topology_group_t *group =
-        topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+        topology_group(topology, (actor_kind_t)leader->kind, leader->instance);
     device_config_t *config = &self->rank.config;
     uint32_t step_ms;
 
@@ -240,29 +240,29 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
 {
     port_t *port = &config->ports[0];
 
-    switch ((topology_kind_t)self->actor->kind) {
-    case TOPOLOGY_SUPERVISOR:
+    switch ((actor_kind_t)self->actor->kind) {
+    case ACTOR_SUPERVISOR:
         if (readlink("/proc/self/exe", self->executable, sizeof(self->executable) - 1) < 0)
             return FAIL(STATUS_IO, "cannot find the own executable");
         set_up_children(self);
         *port = (port_t){&children_port, &self->children};
         config->end_states = BIT(SUPERVISOR_STOPPED);
         break;
-    case TOPOLOGY_GATEWAY:
+    case ACTOR_GATEWAY:
         set_up_gateway(self);
         *port = (port_t){&client_port, &self->client};
         break;
-    case TOPOLOGY_PREFILL:
-    case TOPOLOGY_DECODE:
+    case ACTOR_PREFILL:
+    case ACTOR_DECODE:
         TRY(set_up_leader(self));
         config->birth.setup = &self->leader;
         config->birth.setup_bytes = sizeof(self->leader);
         return STATUS_OK;
-    case TOPOLOGY_RANK:
+    case ACTOR_RANK:
         set_up_rank(self, incarnation);
         *port = (port_t){&rank_port, &self->rank};
         break;
-    case TOPOLOGY_MONITOR:
+    case ACTOR_MONITOR:
         self->host = (host_setup_t){&self->roster, self->actor->host, self->rundir->shm_prefix};
         *port = (port_t){&host_port, &self->host};
         break;
@@ -277,7 +277,7 @@ static status_t set_up_kind(launch_t *self, incarnation_t incarnation, process_c
 
 static bool is_supervisor(const launch_t *self)
 {
-    return self->actor->kind == TOPOLOGY_SUPERVISOR;
+    return self->actor->kind == ACTOR_SUPERVISOR;
 }
 
 static void stop_all(launch_t *self, bool at_once)
@@ -409,7 +409,7 @@ int launch_actor(const rundir_t *rundir, const deployment_t *deployment, actor_i
     if (!self)
         return EXIT_FAILED;
     config.before = before;
-    config.family = self->actor->kind == TOPOLOGY_SUPERVISOR ? getpid() : getppid();
+    config.family = self->actor->kind == ACTOR_SUPERVISOR ? getpid() : getppid();
     raise_descriptors();
     log_open(STDERR_FILENO, self->actor->name);
     signal(SIGPIPE, SIG_IGN);
@@ -461,7 +461,7 @@ static status_t prepare_threads(const rundir_t *rundir, const deployment_t *depl
     for (uint32_t i = 0; i < topology->actor_count; i++) {
         launch_t *self;
 
-        if (topology->actors[i].kind == TOPOLOGY_SUPERVISOR)
+        if (topology->actors[i].kind == ACTOR_SUPERVISOR)
             continue;
         self = prepare(rundir, deployment, topology->actors[i].id, 1, &configs[*count]);
         if (!self)

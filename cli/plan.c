@@ -62,7 +62,7 @@ static void bytes_add(deployment_bytes_t *sum, const deployment_bytes_t *bytes)
 
 static const deployment_bytes_t *bytes_of_rank(const deployment_t *d, const topology_actor_t *rank)
 {
-    topology_kind_t kind = d->topology.actors[rank->leader].kind;
+    actor_kind_t kind = d->topology.actors[rank->leader].kind;
     return &deployment_group(d, kind, rank->instance)->bytes;
 }
 
@@ -78,7 +78,7 @@ static void print_bytes(const deployment_t *d, FILE *out)
         char device[16];
         for (uint16_t i = 0; i < t->actor_count; i++) {
             const topology_actor_t *rank = &t->actors[i];
-            if (rank->kind != TOPOLOGY_RANK || rank->host != h)
+            if (rank->kind != ACTOR_RANK || rank->host != h)
                 continue;
             snprintf(device, sizeof(device), "%u", rank->device);
             print_bytes_row(host->name, device, rank->name, bytes_of_rank(d, rank),
@@ -141,7 +141,7 @@ static void print_capacity(const deployment_t *d, FILE *out)
             (unsigned long long)(pages * PAGE_TOKENS), (unsigned long long)borders);
 }
 
-static void print_groups(const topology_t *t, topology_kind_t kind, FILE *out)
+static void print_groups(const topology_t *t, actor_kind_t kind, FILE *out)
 {
     for (uint16_t i = 0; i < topology_count(t, kind); i++) {
         const topology_group_t *g = topology_group(t, kind, i);
@@ -159,7 +159,7 @@ static void print_others(const topology_t *t, FILE *out)
         if (actor->leader != TOPOLOGY_NONE)
             continue;
         fprintf(out, "  %s: on %s", actor->name, t->hosts[actor->host].name);
-        if (actor->kind == TOPOLOGY_GATEWAY) {
+        if (actor->kind == ACTOR_GATEWAY) {
             const topology_gateway_t *g = &t->gateways[actor->instance];
             fprintf(out, ", clients %s:%u, administration %s:%u", g->listen, g->port,
                     g->admin_listen, g->admin_port);
@@ -174,8 +174,8 @@ void plan_print(const deployment_t *d, FILE *out)
     fprintf(out, "deployment %s, version %016llx\n", t->name, (unsigned long long)t->version);
     print_model(d, out);
     fprintf(out, "\nplacement\n");
-    print_groups(t, TOPOLOGY_PREFILL, out);
-    print_groups(t, TOPOLOGY_DECODE, out);
+    print_groups(t, ACTOR_PREFILL, out);
+    print_groups(t, ACTOR_DECODE, out);
     print_others(t, out);
     print_bytes(d, out);
     print_shared_memory(d, out);

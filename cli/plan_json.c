@@ -59,7 +59,7 @@ static json_t *model_json(const deployment_t *d)
     return object;
 }
 
-static void add_groups(const deployment_t *d, topology_kind_t kind, json_t *array)
+static void add_groups(const deployment_t *d, actor_kind_t kind, json_t *array)
 {
     const topology_t *t = &d->topology;
     for (uint16_t i = 0; i < topology_count(t, kind); i++) {
@@ -125,7 +125,7 @@ static json_t *actors_json(const topology_t *t)
         json_t *object = must(json_object());
         set(object, "id", number(actor->id));
         set(object, "name", json_string(actor->name));
-        set(object, "kind", json_string(topology_kind_word(actor->kind)));
+        set(object, "kind", json_string(actor_kind_word(actor->kind)));
         set(object, "host", json_string(t->hosts[actor->host].name));
         if (actor->device != TOPOLOGY_NONE)
             set(object, "device", number(actor->device));
@@ -152,8 +152,8 @@ void plan_print_json(const deployment_t *d, FILE *out)
     set(plan, "name", json_string(t->name));
     set(plan, "version", hex(t->version));
     set(plan, "model", model_json(d));
-    add_groups(d, TOPOLOGY_PREFILL, groups);
-    add_groups(d, TOPOLOGY_DECODE, groups);
+    add_groups(d, ACTOR_PREFILL, groups);
+    add_groups(d, ACTOR_DECODE, groups);
     set(plan, "groups", groups);
     set(plan, "capacity", capacity_json(d));
     set(plan, "shared_memory", shared_memory_json(d));

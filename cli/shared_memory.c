@@ -29,7 +29,7 @@ static uint64_t pool_bytes_of(const deployment_group_t *group)
            whole_pages(units * GENERATION_BYTES) + PAGE_BYTES;
 }
 
-static uint64_t group_bytes(const deployment_t *d, topology_kind_t kind, uint16_t instance)
+static uint64_t group_bytes(const deployment_t *d, actor_kind_t kind, uint16_t instance)
 {
     const topology_group_t *group = topology_group(&d->topology, kind, instance);
     const forward_options_t options = {.world = group->tp,
@@ -45,7 +45,7 @@ static uint64_t group_bytes(const deployment_t *d, topology_kind_t kind, uint16_
 
 uint64_t shared_memory_needed(const deployment_t *d, uint16_t host)
 {
-    static const topology_kind_t kinds[] = {TOPOLOGY_PREFILL, TOPOLOGY_DECODE};
+    static const actor_kind_t kinds[] = {ACTOR_PREFILL, ACTOR_DECODE};
     const topology_t *t = &d->topology;
     uint64_t bytes = 0;
 

@@ -108,7 +108,7 @@ static _Noreturn void be_supervisor(rundir_t *rundir, const deployment_t *deploy
     signal(SIGTERM, SIG_DFL);
     rundir_pid_write(rundir, getpid());
     code = launch_actor(rundir, deployment,
-                        topology_actor(&deployment->topology, TOPOLOGY_SUPERVISOR, 0)->id, 1, 0);
+                        topology_actor(&deployment->topology, ACTOR_SUPERVISOR, 0)->id, 1, 0);
     rundir_remove(rundir);
     _exit(code);
 }

@@ -94,7 +94,7 @@ static status_t look(const rundir_t *rundir, actor_id_t leader,
 
 static bool has_ranks(const topology_actor_t *actor)
 {
-    return actor->kind == TOPOLOGY_PREFILL || actor->kind == TOPOLOGY_DECODE;
+    return actor->kind == ACTOR_PREFILL || actor->kind == ACTOR_DECODE;
 }
 
 static void read_ranks(const rundir_t *rundir, const topology_t *topology, actor_id_t leader,

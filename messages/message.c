@@ -236,19 +236,15 @@ uint32_t message_table_check(const message_table_t *table, FILE *out)
 
 static void print_kinds(uint32_t kinds, FILE *out)
 {
-    static const char *const names[] = {"supervisor", "gateway",  "scheduler", "prefill",
-                                        "decode",     "rank",     "mirror",    "transfer",
-                                        "monitor",    "observer", "port"};
     const char *gap = "";
 
-    _Static_assert(COUNT_OF(names) == ACTOR_KIND_COUNT, "every kind has a name");
     if ((kinds & ALL) == ALL) {
         fputs(kinds == ALL ? "all" : "all, observer", out);
         return;
     }
     for (uint32_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)
         if (kinds & BIT(kind)) {
-            fprintf(out, "%s%s", gap, names[kind]);
+            fprintf(out, "%s%s", gap, actor_kind_word(kind));
             gap = ", ";
         }
 }

@@ -435,7 +435,7 @@
     F(r, text, reason, REASON_BYTES_MAX, "what failed")
 
 #define COPIES_FENCED_FIELDS(F, R, I, r)                                                                               \
-    F(r, actor, actor, TRF | MIR, "the transfer or mirror that EXITED")                                                \
+    F(r, actor, actor, ORD, "who ordered copies and EXITED")                                                           \
     F(r, u32, incarnation, 0, "of it; none of its copies moves a byte here any more")
 
 #define TARGETS_FIELDS(F, R, I, r)                                                                                     \
@@ -487,6 +487,7 @@
 #define RNK BIT(ACTOR_RANK)
 #define MIR BIT(ACTOR_MIRROR)
 #define TRF BIT(ACTOR_TRANSFER)
+#define ORD ACTOR_ORDERERS
 #define MON BIT(ACTOR_MONITOR)
 #define OBS BIT(ACTOR_OBSERVER)
 #define PRT BIT(ACTOR_PORT)
@@ -526,9 +527,9 @@
     M(landed,         28, REPLY,   ATTEMPT, TRF,       DEC,             "open",    "all pieces are in, or one failed") \
     M(kv_ready,       29, REQUEST, ATTEMPT, PRE,       TRF,             "",        "units that all prefill ranks agree on") \
     M(kv_answer,      30, REPLY,   ATTEMPT, TRF,       PRE,             "kv_ready", "taken or dropped")                \
-    M(pull,           31, REQUEST, ACTOR,   TRF,       RNK,             "",        "copy these units from a peer")     \
-    M(pulled,         32, REPLY,   ATTEMPT, RNK,       TRF,             "pull",    "done, failed or cancelled: no byte moves") \
-    M(pull_cancel,    33, REPLY,   ACTOR,   TRF,       RNK,             "pull",    "stop what has not begun; PULLED still comes") \
+    M(pull,           31, REQUEST, ACTOR,   ORD,       RNK,             "",        "copy these units from a peer")     \
+    M(pulled,         32, REPLY,   ATTEMPT, RNK,       ORD,             "pull",    "done, failed or cancelled: no byte moves") \
+    M(pull_cancel,    33, REPLY,   ACTOR,   ORD,       RNK,             "pull",    "stop what has not begun; PULLED still comes") \
     M(rank_join,      34, REQUEST, ACTOR,   RNK,       PRE | DEC,       "",        "weights are loaded, pools are mapped") \
     M(rank_joined,    35, REPLY,   ACTOR,   PRE | DEC, RNK,             "rank_join", "accepted, or why not")           \
     M(reform,         36, CONTROL, ACTOR,   PRE | DEC, RNK,             "",        "a new epoch")                      \

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/base/actor_kind.h" /* kinds are bits in `from` and `to` of a message row */
+
 typedef uint16_t actor_id_t;    /* index in the topology's actor table, or one of PORT_* */
 typedef uint32_t incarnation_t; /* a process's life, given by its supervisor, from 1; 0: none */
 
@@ -25,22 +27,6 @@ enum {
     PORT_FIGURES, /* a monitor's host: figures of its actors */
     ACTOR_NONE = 0xffff,
 };
-
-/* Kinds of actors, used as bits in `from` and `to` of a message row. */
-typedef enum {
-    ACTOR_SUPERVISOR,
-    ACTOR_GATEWAY,
-    ACTOR_SCHEDULER,
-    ACTOR_PREFILL,
-    ACTOR_DECODE,
-    ACTOR_RANK,
-    ACTOR_MIRROR,
-    ACTOR_TRANSFER,
-    ACTOR_MONITOR,
-    ACTOR_OBSERVER, /* a peer from outside the topology file: a tool, a test */
-    ACTOR_PORT,
-    ACTOR_KIND_COUNT
-} actor_kind_t;
 
 /* The class decides when a message may be sent; this is what makes deadlock impossible (design 3).
  * CONTROL: a reserved place per peer and kind. REPLY: paid for by the request it answers, may

@@ -86,10 +86,10 @@ static void put_tracks(writer_t *self)
     for (uint32_t i = 0; i < topology->actor_count; i++) {
         const topology_actor_t *actor = &topology->actors[i];
 
-        if (actor->kind == TOPOLOGY_SUPERVISOR)
+        if (actor->kind == ACTOR_SUPERVISOR)
             put_name(self, "process_name", topology->hosts[actor->host].name, (actor_id_t)i, false);
         put_name(self, "thread_name", actor->name, (actor_id_t)i, false);
-        if (actor->kind != TOPOLOGY_RANK)
+        if (actor->kind != ACTOR_RANK)
             continue;
         snprintf(name, sizeof(name), "%s device", actor->name);
         put_name(self, "thread_name", name, (actor_id_t)i, true);

@@ -226,7 +226,7 @@ static bool is_one_of_many(const chronicle_t *chronicle, const chronicle_entry_t
 {
     const topology_t *topology = &chronicle->topology;
     actor_id_t rank =
-        topology->actors[entry->actor].kind == TOPOLOGY_RANK ? entry->actor : entry->peer;
+        topology->actors[entry->actor].kind == ACTOR_RANK ? entry->actor : entry->peer;
 
     return (entry->message == MESSAGE_step || entry->message == MESSAGE_step_done) &&
            (entry->peer == PORT_DEVICE ||

@@ -75,12 +75,6 @@ static const explained_t explained[] = {
     {BIT(ACTOR_TRANSFER), "pulled", "waiting", "it has ordered nothing"},
 };
 
-static const char *const kind_names[ACTOR_KIND_COUNT] = {
-    [ACTOR_SUPERVISOR] = "supervisor", [ACTOR_GATEWAY] = "gateway", [ACTOR_SCHEDULER] = "scheduler",
-    [ACTOR_PREFILL] = "prefill",       [ACTOR_DECODE] = "decode",   [ACTOR_RANK] = "rank",
-    [ACTOR_TRANSFER] = "transfer",     [ACTOR_MONITOR] = "monitor",
-};
-
 /* ---- counting -------------------------------------------------------------------------------- */
 
 void coverage_note_fault(coverage_t *coverage, const story_fault_t *fault, world_t *world)
@@ -123,7 +117,7 @@ typedef void pair_visit_t(void *context, const pair_t *pair);
 static void each_pair(const coverage_t *coverage, actor_kind_t kind, pair_visit_t *visit,
                       void *context)
 {
-    const actor_type_t *type = kind_names[kind] ? actor_type_of(kind) : NULL;
+    const actor_type_t *type = actor_type_of(kind);
 
     for (uint16_t id = 0; type && id < message_table.count; id++) {
         const message_row_t *row = &message_table.rows[id];
@@ -263,11 +257,11 @@ static void print_missed(void *context, const pair_t *pair)
     const char *why = why_not(pair);
 
     if (pair->count > 0 && why)
-        fprintf(out, "  REACHED %s %s%s x %s, %u times, though: %s\n", kind_names[pair->kind],
+        fprintf(out, "  REACHED %s %s%s x %s, %u times, though: %s\n", actor_kind_word(pair->kind),
                 pair->is_attempt ? "attempt " : "", state_name(pair),
                 message_table.rows[pair->message].name, pair->count, why);
     if (pair->count == 0)
-        fprintf(out, "  %s %s%s x %s%s%s%s\n", kind_names[pair->kind],
+        fprintf(out, "  %s %s%s x %s%s%s%s\n", actor_kind_word(pair->kind),
                 pair->is_attempt ? "attempt " : "", state_name(pair),
                 message_table.rows[pair->message].name, why ? " (" : "", why ? why : "",
                 why ? ")" : "");
@@ -286,8 +280,8 @@ void coverage_print(const coverage_t *coverage, FILE *out)
         "coverage: pairs of a state and a message by kind of actor, and of a fault and the phase "
         "of a request\n");
     for (actor_kind_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)
-        if (kind_names[kind])
-            print_sum(kind_names[kind], coverage_of_kind(coverage, kind), out);
+        if (actor_type_of(kind))
+            print_sum(actor_kind_word(kind), coverage_of_kind(coverage, kind), out);
     print_sum("faults", coverage_of_faults(coverage), out);
     fprintf(out, "never reached:\n");
     for (actor_kind_t kind = 0; kind < ACTOR_KIND_COUNT; kind++)

@@ -208,7 +208,7 @@ void sim_devices_start(sim_devices_t *self, actor_id_t id)
     const topology_actor_t *actor = &topology->actors[id];
     const topology_actor_t *leader = &topology->actors[actor->leader];
     const topology_group_t *group =
-        topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+        topology_group(topology, (actor_kind_t)leader->kind, leader->instance);
     incarnation_t incarnation = sim_incarnation(world_sim(self->world), id);
     device_config_t config = {
         .rank = actor->rank,
@@ -337,7 +337,7 @@ static void enter_if_all_are_there(sim_devices_t *self, actor_id_t leader)
     for (uint32_t i = 0; i < topology->actor_count; i++) {
         const rank_t *rank = &self->ranks[i];
 
-        if (topology->actors[i].kind != TOPOLOGY_RANK || rank->leader != leader)
+        if (topology->actors[i].kind != ACTOR_RANK || rank->leader != leader)
             continue;
         if (!rank->device || rank->queued == 0 || rank->ending)
             return;
@@ -354,7 +354,7 @@ static void enter_if_all_are_there(sim_devices_t *self, actor_id_t leader)
         }
     }
     for (uint32_t i = 0; first && i < topology->actor_count; i++) {
-        if (topology->actors[i].kind != TOPOLOGY_RANK || self->ranks[i].leader != leader)
+        if (topology->actors[i].kind != ACTOR_RANK || self->ranks[i].leader != leader)
             continue;
         self->ranks[i].ending = true;
         sim_after(world_sim(self->world), draw_us(self, (actor_id_t)i, STEP_US_MAX), on_step_end,

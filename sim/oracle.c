@@ -77,9 +77,8 @@ const char *ledger_title(const ledger_attempt_t *attempt)
 
 actor_kind_t ledger_kind(const oracle_t *oracle, actor_id_t actor)
 {
-    return actor < oracle->actor_count
-               ? roster_kind_of((topology_kind_t)oracle->topology->actors[actor].kind)
-               : ACTOR_PORT;
+    return actor < oracle->actor_count ? (actor_kind_t)oracle->topology->actors[actor].kind
+                                       : ACTOR_PORT;
 }
 
 bool ledger_lives(const oracle_t *oracle, actor_id_t actor, incarnation_t life)
@@ -99,13 +98,13 @@ static void add_group(oracle_t *oracle, actor_id_t leader)
 {
     const topology_actor_t *actor = &oracle->topology->actors[leader];
     const topology_group_t *shape =
-        topology_group(oracle->topology, (topology_kind_t)actor->kind, actor->instance);
+        topology_group(oracle->topology, (actor_kind_t)actor->kind, actor->instance);
     ledger_group_t *group = &oracle->groups[oracle->group_count++];
 
     *group = (ledger_group_t){
         .leader = leader,
         .rank_count = shape->tp,
-        .place = actor->kind == TOPOLOGY_PREFILL ? AT_PREFILL : AT_DECODE,
+        .place = actor->kind == ACTOR_PREFILL ? AT_PREFILL : AT_DECODE,
         .unit_counts = {[UNIT_HISTORY] = shape->pages,
                         [UNIT_BORDER] = shape->borders,
                         [UNIT_SLOT] = shape->slots},
@@ -143,8 +142,7 @@ oracle_t *oracle_open(world_t *world, sim_t *sim)
     oracle->by_name = make_map(oracle);
     ledger_stream_open(oracle);
     for (uint32_t i = 0; i < count; i++)
-        if (topology->actors[i].kind == TOPOLOGY_PREFILL ||
-            topology->actors[i].kind == TOPOLOGY_DECODE)
+        if (topology->actors[i].kind == ACTOR_PREFILL || topology->actors[i].kind == ACTOR_DECODE)
             add_group(oracle, (actor_id_t)i);
     return oracle;
 }
@@ -287,7 +285,7 @@ static void judge_actor(const oracle_t *oracle, actor_id_t actor, const void *se
 bool oracle_is_degraded(const oracle_t *oracle, actor_id_t actor)
 {
     const topology_actor_t *supervisor =
-        topology_actor(oracle->topology, TOPOLOGY_SUPERVISOR, oracle->topology->actors[actor].host);
+        topology_actor(oracle->topology, ACTOR_SUPERVISOR, oracle->topology->actors[actor].host);
     const dispatch_t *dispatch = sim_dispatch(oracle->sim, supervisor->id);
     incarnation_t incarnation;
 
@@ -312,8 +310,8 @@ bool oracle_is_hopeless(const oracle_t *oracle)
     for (uint32_t i = 0; i < oracle->actor_count; i++)
         if (is_left(oracle, (actor_id_t)i))
             kinds_left |= BIT(oracle->topology->actors[i].kind);
-    return (~kinds_left & (BIT(TOPOLOGY_SCHEDULER) | BIT(TOPOLOGY_PREFILL) | BIT(TOPOLOGY_DECODE) |
-                           BIT(TOPOLOGY_TRANSFER))) != 0;
+    return (~kinds_left & (BIT(ACTOR_SCHEDULER) | BIT(ACTOR_PREFILL) | BIT(ACTOR_DECODE) |
+                           BIT(ACTOR_TRANSFER))) != 0;
 }
 
 void oracle_everything_is_free(oracle_t *oracle)

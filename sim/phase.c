@@ -48,10 +48,10 @@ phase_t phase_of(world_t *world, uint32_t index)
         return client->ended ? PHASE_ended : PHASE_coming;
     for (uint32_t i = 0; i < topology->actor_count; i++) {
         const dispatch_t *leader = sim_dispatch(world_sim(world), (actor_id_t)i);
-        bool prefills = topology->actors[i].kind == TOPOLOGY_PREFILL;
+        bool prefills = topology->actors[i].kind == ACTOR_PREFILL;
         phase_t found;
 
-        if (!leader || (!prefills && topology->actors[i].kind != TOPOLOGY_DECODE))
+        if (!leader || (!prefills && topology->actors[i].kind != ACTOR_DECODE))
             continue;
         found = phase_at(leader, request, attempt);
         if (found == PHASE_running)

@@ -43,7 +43,7 @@ static const topology_group_t *group_of_rank(const topology_t *topology, actor_i
 {
     const topology_actor_t *leader = &topology->actors[topology->actors[rank].leader];
 
-    return topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+    return topology_group(topology, (actor_kind_t)leader->kind, leader->instance);
 }
 
 static void flip(run_t *run, const story_fault_t *fault, actor_id_t rank)
@@ -79,7 +79,7 @@ static void strike_actor(run_t *run, const story_fault_t *fault, actor_id_t acto
 {
     world_t *world = run->world;
     uint16_t kind = world_topology(world)->actors[actor].kind;
-    bool is_rank = kind == TOPOLOGY_RANK;
+    bool is_rank = kind == ACTOR_RANK;
     actor_id_t other = actor_named(run, fault->other);
 
     if (fault->kind == FAULT_kill)
@@ -90,7 +90,7 @@ static void strike_actor(run_t *run, const story_fault_t *fault, actor_id_t acto
         world_cut(world, actor, other, fault->us);
     else if (fault->kind == FAULT_late)
         delay(run, fault, actor);
-    else if (fault->kind == FAULT_drain && (kind == TOPOLOGY_PREFILL || kind == TOPOLOGY_DECODE))
+    else if (fault->kind == FAULT_drain && (kind == ACTOR_PREFILL || kind == ACTOR_DECODE))
         world_drain(world, actor, fault->us);
     else if (fault->kind == FAULT_slow && is_rank)
         world_slow(world, actor, fault->number);

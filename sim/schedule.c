@@ -32,12 +32,12 @@ const schedule_t *schedule_find(const char *name)
 
 static void find_actors(play_t *play)
 {
-    play->supervisor = play_actor(play, TOPOLOGY_SUPERVISOR, 0);
-    play->gateway = play_actor(play, TOPOLOGY_GATEWAY, 0);
-    play->scheduler = play_actor(play, TOPOLOGY_SCHEDULER, 0);
-    play->prefill = play_actor(play, TOPOLOGY_PREFILL, 0);
-    play->decode = play_actor(play, TOPOLOGY_DECODE, 0);
-    play->transfer = play_actor(play, TOPOLOGY_TRANSFER, 0);
+    play->supervisor = play_actor(play, ACTOR_SUPERVISOR, 0);
+    play->gateway = play_actor(play, ACTOR_GATEWAY, 0);
+    play->scheduler = play_actor(play, ACTOR_SCHEDULER, 0);
+    play->prefill = play_actor(play, ACTOR_PREFILL, 0);
+    play->decode = play_actor(play, ACTOR_DECODE, 0);
+    play->transfer = play_actor(play, ACTOR_TRANSFER, 0);
 }
 
 status_t schedule_play(const schedule_t *schedule, uint64_t seed, FILE *trace, coverage_t *coverage,
@@ -124,12 +124,12 @@ bool play_to_ends(play_t *play)
     return world_all_ended(play->world);
 }
 
-actor_id_t play_actor(const play_t *play, topology_kind_t kind, uint16_t instance)
+actor_id_t play_actor(const play_t *play, actor_kind_t kind, uint16_t instance)
 {
     return topology_actor(&play->topology, kind, instance)->id;
 }
 
-actor_id_t play_rank(const play_t *play, topology_kind_t leader, uint16_t instance, uint16_t rank)
+actor_id_t play_rank(const play_t *play, actor_kind_t leader, uint16_t instance, uint16_t rank)
 {
     return topology_rank(&play->topology, leader, instance, rank)->id;
 }

@@ -183,8 +183,8 @@ bool play_for(play_t *play, uint64_t us);
 /* Until every client has its end. */
 bool play_to_ends(play_t *play);
 
-actor_id_t play_actor(const play_t *play, topology_kind_t kind, uint16_t instance);
-actor_id_t play_rank(const play_t *play, topology_kind_t leader, uint16_t instance, uint16_t rank);
+actor_id_t play_actor(const play_t *play, actor_kind_t kind, uint16_t instance);
+actor_id_t play_rank(const play_t *play, actor_kind_t leader, uint16_t instance, uint16_t rank);
 incarnation_t play_life(const play_t *play, actor_id_t actor);
 /* True if that attempt of the n-th request (from 1) that the first gateway admitted is in that
  * state there. */

@@ -92,7 +92,7 @@ void play_client_leaves_while_queued(play_t *play)
 
 void play_piece_meets_a_transfer_that_drains(play_t *play)
 {
-    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+    actor_id_t reader = play_rank(play, ACTOR_DECODE, 0, 0);
     const message_kv_answer_t *answer;
 
     play->topology.prefills[0].chunk_tokens = PAGE_TOKENS;

@@ -12,7 +12,7 @@ static void begin_one(play_t *play, uint32_t prompt_tokens, uint32_t output_toke
 static bool begin_and_kill_in_a_pull(play_t *play, actor_id_t victim)
 {
     begin_one(play, 700, 10);
-    if (!play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 1), MESSAGE_pull))
+    if (!play_to(play, play_rank(play, ACTOR_DECODE, 0, 1), MESSAGE_pull))
         return false;
     world_kill(play->world, victim);
     return true;
@@ -60,7 +60,7 @@ void play_transfer_dies_in_mid_hand_over(play_t *play)
 
 void play_source_rank_dies_during_a_pull(play_t *play)
 {
-    GO(begin_and_kill_in_a_pull(play, play_rank(play, TOPOLOGY_PREFILL, 0, 1)));
+    GO(begin_and_kill_in_a_pull(play, play_rank(play, ACTOR_PREFILL, 0, 1)));
     GO(is_replayed_once(play));
     EXPECT_EQUAL(play, play_prefill(play)->reforms, 1);
     EXPECT_EQUAL(play, play_decode(play)->reforms, 0);
@@ -68,7 +68,7 @@ void play_source_rank_dies_during_a_pull(play_t *play)
 
 void play_reader_dies_during_a_pull(play_t *play)
 {
-    GO(begin_and_kill_in_a_pull(play, play_rank(play, TOPOLOGY_DECODE, 0, 1)));
+    GO(begin_and_kill_in_a_pull(play, play_rank(play, ACTOR_DECODE, 0, 1)));
     GO(is_replayed_once(play));
     EXPECT_EQUAL(play, play_prefill(play)->reforms, 0);
     EXPECT_EQUAL(play, play_decode(play)->reforms, 1);
@@ -85,10 +85,10 @@ void play_prefill_rank_dies_in_a_collective(play_t *play)
     play_ask(play, PLAY_READY_US + PLAY_SECOND_US, 700, 10)->shared_tokens = 600;
     play_begin(play);
     GO(play_for(play, PLAY_READY_US + PLAY_SECOND_US));
-    GO(play_to(play, play_rank(play, TOPOLOGY_PREFILL, 0, 2), MESSAGE_step));
+    GO(play_to(play, play_rank(play, ACTOR_PREFILL, 0, 2), MESSAGE_step));
     cached = play_prefill(play)->cached_tokens;
     EXPECT_EQUAL(play, cached, 2 * PAGE_TOKENS);
-    world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 3));
+    world_kill(play->world, play_rank(play, ACTOR_PREFILL, 0, 3));
     GO(is_replayed_once(play));
     EXPECT_EQUAL(play, play_prefill(play)->reforms, 1);
     EXPECT_EQUAL(play, play_prefill(play)->cached_tokens, cached); /* the index went with it */
@@ -98,13 +98,13 @@ void play_prefill_rank_dies_in_a_collective(play_t *play)
 void play_rank_does_not_quiesce(play_t *play)
 {
     const uint32_t very_slow = 100000000;
-    actor_id_t stuck = play_rank(play, TOPOLOGY_PREFILL, 0, 2);
+    actor_id_t stuck = play_rank(play, ACTOR_PREFILL, 0, 2);
     const message_kill_t *kill;
 
     begin_one(play, 700, 10);
     GO(play_to(play, stuck, MESSAGE_step));
     world_slow(play->world, stuck, very_slow);
-    world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 3));
+    world_kill(play->world, play_rank(play, ACTOR_PREFILL, 0, 3));
     GO(play_to(play, play->supervisor, MESSAGE_kill));
     kill = world_last(play->world).body;
     EXPECT_EQUAL(play, kill->actor, stuck);
@@ -118,8 +118,8 @@ void play_rank_does_not_quiesce(play_t *play)
  * while that page gets its next owner. */
 void play_old_epoch_is_in_flight(play_t *play)
 {
-    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 1);
-    actor_id_t witness = play_rank(play, TOPOLOGY_PREFILL, 0, 1);
+    actor_id_t reader = play_rank(play, ACTOR_DECODE, 0, 1);
+    actor_id_t witness = play_rank(play, ACTOR_PREFILL, 0, 1);
     const message_step_done_t *done;
     const message_pulled_t *pulled;
 
@@ -131,7 +131,7 @@ void play_old_epoch_is_in_flight(play_t *play)
     world_slow(play->world, reader, 1);
     GO(play_to(play, witness, MESSAGE_step_done));
     world_cut(play->world, witness, play->prefill, PLAY_SECOND_US / 8);
-    world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 0));
+    world_kill(play->world, play_rank(play, ACTOR_PREFILL, 0, 0));
     do
         GO(play_to(play, play->prefill, MESSAGE_exited));
     while (play_prefill(play)->reforms == 0);
@@ -152,7 +152,7 @@ void play_fenced_overtakes_end(play_t *play)
     begin_one(play, 3000, 10);
     GO(play_to(play, play->transfer, MESSAGE_pulled));
     world_cut(play->world, play->decode, play->prefill, PLAY_SECOND_US);
-    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1));
+    world_kill(play->world, play_rank(play, ACTOR_DECODE, 0, 1));
     GO(play_to(play, play->prefill, MESSAGE_fenced));
     EXPECT_EQUAL(play, world_last(play->world).from, play->transfer);
     EXPECT(play, play_is(play, play->prefill, 1, 1, "prefilling"));
@@ -162,12 +162,12 @@ void play_fenced_overtakes_end(play_t *play)
 
 void play_pulled_comes_behind_a_new_epoch(play_t *play)
 {
-    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+    actor_id_t reader = play_rank(play, ACTOR_DECODE, 0, 0);
 
     begin_one(play, 700, 10);
     GO(play_to(play, reader, MESSAGE_pull));
     world_cut(play->world, reader, play->transfer, PLAY_SECOND_US);
-    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1));
+    world_kill(play->world, play_rank(play, ACTOR_DECODE, 0, 1));
     do
         GO(play_to(play, play->transfer, MESSAGE_pulled));
     while (world_last(play->world).from != reader);
@@ -179,7 +179,7 @@ void play_pulled_comes_behind_a_new_epoch(play_t *play)
 /* The leader is cut off from who would tell it, the transfer is not. */
 void play_next_life_is_asked_to_pull(play_t *play)
 {
-    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+    actor_id_t reader = play_rank(play, ACTOR_DECODE, 0, 0);
 
     play_ask(play, PLAY_READY_US + PLAY_SECOND_US / 10, 300, 10);
     play_begin(play);
@@ -196,7 +196,7 @@ void play_next_life_is_asked_to_pull(play_t *play)
 /* Once its leader dies, once another rank does. */
 void play_epoch_ends_while_a_pool_is_mapped(play_t *play)
 {
-    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+    actor_id_t reader = play_rank(play, ACTOR_DECODE, 0, 0);
 
     play_ask(play, 10 * (uint64_t)PLAY_SECOND_US, 300, 10);
     play_begin(play);
@@ -212,7 +212,7 @@ void play_epoch_ends_while_a_pool_is_mapped(play_t *play)
     world_slow(play->world, reader, 1000);
     GO(play_to(play, reader, MESSAGE_peer_pool));
     world_slow(play->world, reader, 5000);
-    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1));
+    world_kill(play->world, play_rank(play, ACTOR_DECODE, 0, 1));
     GO(play_to(play, reader, MESSAGE_device_mapped));
     world_slow(play->world, reader, 1);
     GO(play_to_ends(play));
@@ -291,7 +291,7 @@ void play_late_end_of_an_earlier_attempt(play_t *play)
 
 void play_stopped_rank_is_killed(play_t *play)
 {
-    actor_id_t rank = play_rank(play, TOPOLOGY_DECODE, 0, 1);
+    actor_id_t rank = play_rank(play, ACTOR_DECODE, 0, 1);
 
     begin_one(play, 300, 40);
     GO(play_to(play, rank, MESSAGE_step));
@@ -305,7 +305,7 @@ void play_stopped_rank_is_killed(play_t *play)
 
 void play_stopped_rank_is_waited_for(play_t *play)
 {
-    actor_id_t rank = play_rank(play, TOPOLOGY_DECODE, 0, 1);
+    actor_id_t rank = play_rank(play, ACTOR_DECODE, 0, 1);
 
     begin_one(play, 300, 40);
     GO(play_to(play, rank, MESSAGE_step));
@@ -330,7 +330,7 @@ void play_stopped_leader_is_replaced(play_t *play)
 void play_everything_stops_for_30_seconds(play_t *play)
 {
     begin_one(play, 700, 40);
-    GO(play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 0), MESSAGE_step));
+    GO(play_to(play, play_rank(play, ACTOR_DECODE, 0, 0), MESSAGE_step));
     sim_pause(world_sim(play->world), 30 * (uint64_t)PLAY_SECOND_US);
     GO(play_for(play, PLAY_SECOND_US));
     for (uint32_t i = 0; i < play->topology.actor_count; i++)

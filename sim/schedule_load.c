@@ -169,8 +169,8 @@ void play_killed_while_alone(play_t *play)
     play_ask(play, PLAY_READY_US, 700, 10);
     play_begin(play);
     for (uint32_t i = 0; i < 2 * GATEWAY_CHARGES_MAX; i++) {
-        GO(play_to(play, play_rank(play, TOPOLOGY_PREFILL, 0, 0), MESSAGE_step));
-        world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 0));
+        GO(play_to(play, play_rank(play, ACTOR_PREFILL, 0, 0), MESSAGE_step));
+        world_kill(play->world, play_rank(play, ACTOR_PREFILL, 0, 0));
     }
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 2 * GATEWAY_CHARGES_MAX);
@@ -267,8 +267,8 @@ void play_ring_of_full_mailboxes(play_t *play)
 
 void play_decode_joins_late(play_t *play)
 {
-    actor_id_t late = play_actor(play, TOPOLOGY_DECODE, 1);
-    actor_id_t rank = play_rank(play, TOPOLOGY_DECODE, 1, 0);
+    actor_id_t late = play_actor(play, ACTOR_DECODE, 1);
+    actor_id_t rank = play_rank(play, ACTOR_DECODE, 1, 0);
     bool tested = false, pulled = false;
 
     for (uint32_t i = 0; i < 200; i++)
@@ -308,7 +308,7 @@ void play_all_decode_groups_end_degraded(play_t *play)
     while (!world_all_ended(play->world)) {
         GO(world_step(play->world));
         for (uint16_t i = 0; i < 2; i++)
-            world_crash(play->world, play_rank(play, TOPOLOGY_DECODE, i, 0));
+            world_crash(play->world, play_rank(play, ACTOR_DECODE, i, 0));
     }
     for (uint32_t i = 0; i < REQUESTS; i++)
         EXPECT_EQUAL(play, world_client(play->world, i)->end_reason, END_UNAVAILABLE);
@@ -318,7 +318,7 @@ void play_all_decode_groups_end_degraded(play_t *play)
 /* More often than its supervisor allows in its window. */
 void play_restarts_end_in_degraded(play_t *play)
 {
-    actor_id_t bad = play_rank(play, TOPOLOGY_DECODE, 1, 0);
+    actor_id_t bad = play_rank(play, ACTOR_DECODE, 1, 0);
     incarnation_t life = 0;
 
     play_ask(play, PLAY_READY_US, 500, 10);

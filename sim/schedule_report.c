@@ -4,7 +4,7 @@
 /* Both pools have room for one of the two. The first is aborted while its last copy stands still. */
 void play_pages_wait_for_a_paused_copy(play_t *play)
 {
-    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+    actor_id_t reader = play_rank(play, ACTOR_DECODE, 0, 0);
 
     play->topology.prefills[0].pages = play->topology.decodes[0].pages = 4;
     play_ask(play, PLAY_READY_US, 700, 10);
@@ -29,7 +29,7 @@ void play_pages_wait_for_a_paused_copy(play_t *play)
 
 void play_prefill_leader_dies_with_5_in_transfer(play_t *play)
 {
-    actor_id_t reader = play_rank(play, TOPOLOGY_DECODE, 0, 0);
+    actor_id_t reader = play_rank(play, ACTOR_DECODE, 0, 0);
 
     for (uint32_t i = 0; i < 5; i++)
         play_ask(play, PLAY_READY_US, 500, 10);
@@ -54,8 +54,8 @@ void play_three_hundred_through_unequal_groups(play_t *play)
         play_ask(play, PLAY_READY_US + i * 20000, 100 + i % 600, 5);
     play_begin(play);
     GO(play_for(play, PLAY_READY_US - 1));
-    world_shuffle(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 0), 5000);
-    world_shuffle(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 1), 9000);
+    world_shuffle(play->world, play_rank(play, ACTOR_DECODE, 0, 0), 5000);
+    world_shuffle(play->world, play_rank(play, ACTOR_DECODE, 0, 1), 9000);
     GO(play_to_ends(play));
     EXPECT_EQUAL(play, play_gateway(play)->replayed, 0);
     EXPECT_EQUAL(play, play_decode(play)->reforms, 0);
@@ -102,10 +102,10 @@ void play_source_dies_while_it_is_mapped(play_t *play)
 {
     play_ask(play, PLAY_READY_US, 500, 10);
     play_begin(play);
-    GO(play_to(play, play_rank(play, TOPOLOGY_DECODE, 0, 1), MESSAGE_peer_pool));
-    world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 1));
+    GO(play_to(play, play_rank(play, ACTOR_DECODE, 0, 1), MESSAGE_peer_pool));
+    world_kill(play->world, play_rank(play, ACTOR_PREFILL, 0, 1));
     GO(play_to_ends(play));
-    EXPECT_EQUAL(play, play_life(play, play_rank(play, TOPOLOGY_DECODE, 0, 1)), 1);
+    EXPECT_EQUAL(play, play_life(play, play_rank(play, ACTOR_DECODE, 0, 1)), 1);
 }
 
 /* After a storm of retractions whose clients then leave, what comes next finds everything as it was. */

@@ -16,7 +16,7 @@ static uint16_t serving(const play_t *play)
  * comes to a group that leaves. */
 void play_prefill_leaves_while_others_die(play_t *play)
 {
-    actor_id_t stuck = play_rank(play, TOPOLOGY_PREFILL, 0, 1);
+    actor_id_t stuck = play_rank(play, ACTOR_PREFILL, 0, 1);
 
     play_ask(play, PLAY_READY_US, 700, 10);
     play_begin(play);
@@ -25,9 +25,9 @@ void play_prefill_leaves_while_others_die(play_t *play)
     GO(play_to(play, stuck, MESSAGE_step));
     world_drain(play->world, play->prefill, 20 * (uint64_t)PLAY_SECOND_US);
     GO(play_to(play, play->prefill, MESSAGE_draining));
-    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 0));
+    world_kill(play->world, play_rank(play, ACTOR_DECODE, 0, 0));
     GO(play_to(play, play->prefill, MESSAGE_pair));
-    world_kill(play->world, play_rank(play, TOPOLOGY_PREFILL, 0, 0));
+    world_kill(play->world, play_rank(play, ACTOR_PREFILL, 0, 0));
     GO(play_to(play, play->prefill, MESSAGE_rank_join));
     GO(play_to(play, play->prefill, MESSAGE_quiesced));
     EXPECT_EQUAL(play, play_prefill(play)->live, 1);
@@ -41,7 +41,7 @@ void play_prefill_leaves_while_others_die(play_t *play)
 
 void play_decode_leaves_while_others_die(play_t *play)
 {
-    actor_id_t stuck = play_rank(play, TOPOLOGY_DECODE, 0, 1);
+    actor_id_t stuck = play_rank(play, ACTOR_DECODE, 0, 1);
 
     play_ask(play, PLAY_READY_US, 300, 400);
     play_begin(play);
@@ -51,7 +51,7 @@ void play_decode_leaves_while_others_die(play_t *play)
     GO(play_to(play, play->decode, MESSAGE_draining));
     world_kill(play->world, play->transfer);
     GO(play_to(play, play->decode, MESSAGE_copies_fenced));
-    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 0));
+    world_kill(play->world, play_rank(play, ACTOR_DECODE, 0, 0));
     GO(play_to(play, play->decode, MESSAGE_rank_join));
     EXPECT_EQUAL(play, play_decode(play)->live, 1);
     world_kill(play->world, stuck);
@@ -67,7 +67,7 @@ void play_decode_leaves_while_others_die(play_t *play)
 /* The second one is at work here; the third waits for memory that the first one holds at decode. */
 void play_room_comes_to_prefill_that_leaves(play_t *play)
 {
-    actor_id_t stuck = play_rank(play, TOPOLOGY_PREFILL, 0, 0);
+    actor_id_t stuck = play_rank(play, ACTOR_PREFILL, 0, 0);
 
     play->topology.decodes[0].pages = 7; /* the test page is one of them */
     play_ask(play, PLAY_READY_US, 300, 400);
@@ -76,7 +76,7 @@ void play_room_comes_to_prefill_that_leaves(play_t *play)
     play_begin(play);
     GO(play_to(play, play->gateway, MESSAGE_tokens));
     world_slow(play->world, stuck, VERY_SLOW);
-    world_slow(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 0), 10);
+    world_slow(play->world, play_rank(play, ACTOR_DECODE, 0, 0), 10);
     GO(play_to(play, play->prefill, MESSAGE_busy));
     world_drain(play->world, play->prefill, 20 * (uint64_t)PLAY_SECOND_US);
     GO(play_to(play, play->prefill, MESSAGE_room));
@@ -113,7 +113,7 @@ static bool begin_to_close(play_t *play)
 {
     if (!begin_stream(play))
         return false;
-    world_slow(play->world, play_rank(play, TOPOLOGY_DECODE, serving(play), 0), SLOW);
+    world_slow(play->world, play_rank(play, ACTOR_DECODE, serving(play), 0), SLOW);
     world_down(play->world, 60 * (uint64_t)PLAY_SECOND_US);
     return play_to(play, play->gateway, MESSAGE_stop);
 }
@@ -123,7 +123,7 @@ void play_others_die_while_it_closes(play_t *play)
     actor_id_t bad;
 
     GO(begin_to_close(play));
-    bad = play_rank(play, TOPOLOGY_DECODE, 1 - serving(play), 0);
+    bad = play_rank(play, ACTOR_DECODE, 1 - serving(play), 0);
     world_drain(play->world, play->topology.actors[bad].leader, PLAY_SECOND_US);
     GO(play_to(play, play->gateway, MESSAGE_drain));
     world_kill(play->world, play->scheduler);
@@ -140,7 +140,7 @@ void play_others_die_while_it_closes(play_t *play)
 
 void play_ranks_differ_while_it_closes(play_t *play)
 {
-    actor_id_t stuck = play_rank(play, TOPOLOGY_DECODE, 0, 1);
+    actor_id_t stuck = play_rank(play, ACTOR_DECODE, 0, 1);
 
     GO(begin_to_close(play));
     world_allow_flips(play->world);
@@ -148,7 +148,7 @@ void play_ranks_differ_while_it_closes(play_t *play)
     GO(play_to(play, play->supervisor, MESSAGE_incident));
     GO(play_to(play, stuck, MESSAGE_step));
     world_slow(play->world, stuck, VERY_SLOW);
-    world_kill(play->world, play_rank(play, TOPOLOGY_DECODE, 0, 0));
+    world_kill(play->world, play_rank(play, ACTOR_DECODE, 0, 0));
     GO(play_to(play, play->supervisor, MESSAGE_kill));
     world_slow(play->world, stuck, 1);
 }
@@ -172,7 +172,7 @@ static bool says(play_t *play)
 /* The supervisor stands still, and STOP lies first in its mailbox. */
 void play_words_wait_behind_stop(play_t *play)
 {
-    actor_id_t stuck = play_rank(play, TOPOLOGY_DECODE, 0, 1);
+    actor_id_t stuck = play_rank(play, ACTOR_DECODE, 0, 1);
 
     GO(begin_stream(play));
     sim_stall(world_sim(play->world), play->supervisor, true);
@@ -194,7 +194,7 @@ void play_words_wait_behind_stop(play_t *play)
 /* Its own supervisor tells no other one of it; once while all runs, once while both hosts close. */
 void play_child_of_another_host_comes_back(play_t *play)
 {
-    actor_id_t there = play_actor(play, TOPOLOGY_TRANSFER, 1);
+    actor_id_t there = play_actor(play, ACTOR_TRANSFER, 1);
 
     EXPECT(play, play->topology.actors[there].host != play->topology.actors[play->transfer].host);
     for (uint32_t i = 0; i < 2; i++)

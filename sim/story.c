@@ -133,13 +133,13 @@ static void draw_bounds(story_t *story, random_t *random)
 
 static bool fits(fault_kind_t kind, uint16_t actor)
 {
-    bool is_rank = actor == TOPOLOGY_RANK;
+    bool is_rank = actor == ACTOR_RANK;
 
     if (kind == FAULT_drain)
-        return actor == TOPOLOGY_PREFILL || actor == TOPOLOGY_DECODE;
+        return actor == ACTOR_PREFILL || actor == ACTOR_DECODE;
     if (kind == FAULT_slow || kind == FAULT_shuffle || kind == FAULT_flip)
         return is_rank;
-    return kind == FAULT_cut || actor != TOPOLOGY_SUPERVISOR;
+    return kind == FAULT_cut || actor != ACTOR_SUPERVISOR;
 }
 
 /* Half of the time by kind first: of 64 ranks the one scheduler is seldom drawn. */
@@ -147,12 +147,12 @@ static const topology_actor_t *draw_actor(random_t *random, const topology_t *to
                                           fault_kind_t kind)
 {
     const topology_actor_t *found = &topology->actors[0];
-    uint16_t wanted = (uint16_t)random_below(random, 2 * TOPOLOGY_KIND_COUNT);
+    uint16_t wanted = (uint16_t)random_below(random, 2 * ACTOR_PLACED_KINDS);
 
-    for (uint32_t tries = 0; tries < TRIES * TOPOLOGY_KIND_COUNT; tries++) {
+    for (uint32_t tries = 0; tries < TRIES * ACTOR_PLACED_KINDS; tries++) {
         found = &topology->actors[random_below(random, topology->actor_count)];
         if (fits(kind, found->kind) &&
-            (wanted >= TOPOLOGY_KIND_COUNT || wanted == found->kind || tries > TRIES))
+            (wanted >= ACTOR_PLACED_KINDS || wanted == found->kind || tries > TRIES))
             break;
     }
     return found;
@@ -231,7 +231,7 @@ static void draw_peer(story_fault_t *fault, random_t *random, const topology_t *
     const topology_actor_t *other = actor;
 
     roster_init(&roster, topology);
-    for (uint32_t tries = 0; tries < TRIES * TOPOLOGY_KIND_COUNT; tries++) {
+    for (uint32_t tries = 0; tries < TRIES * ACTOR_PLACED_KINDS; tries++) {
         other = &topology->actors[random_below(random, topology->actor_count)];
         if (roster_are_peers(&roster, &message_table, actor->id, other->id))
             break;

@@ -122,7 +122,7 @@ static actor_id_t supervisor_of(const world_t *world, actor_id_t actor)
 {
     uint16_t host = world->config.topology->actors[actor].host;
 
-    return topology_actor(world->config.topology, TOPOLOGY_SUPERVISOR, host)->id;
+    return topology_actor(world->config.topology, ACTOR_SUPERVISOR, host)->id;
 }
 
 static bool lives(const world_t *world, actor_id_t actor, incarnation_t incarnation)
@@ -258,7 +258,7 @@ static actor_id_t gateway_of(const world_t *world, const world_client_t *client)
 {
     uint16_t count = world->config.topology->gateway_count;
 
-    return topology_actor(world->config.topology, TOPOLOGY_GATEWAY, (uint16_t)(client->id % count))
+    return topology_actor(world->config.topology, ACTOR_GATEWAY, (uint16_t)(client->id % count))
         ->id;
 }
 
@@ -451,7 +451,7 @@ static void on_drain_wish(void *context, sim_t *sim)
     const topology_t *topology = &world->topology;
 
     for (uint16_t i = 0; i < topology->gateway_count && world->drain_asked == ACTOR_NONE; i++) {
-        actor_id_t gateway = topology_actor(topology, TOPOLOGY_GATEWAY, i)->id;
+        actor_id_t gateway = topology_actor(topology, ACTOR_GATEWAY, i)->id;
 
         if (!sim_is_alive(sim, gateway))
             continue;
@@ -483,7 +483,7 @@ void world_down(world_t *world, uint64_t us)
 
     world->going_down = true;
     for (uint32_t i = 0; i < world->topology.actor_count; i++)
-        if (world->topology.actors[i].kind == TOPOLOGY_SUPERVISOR)
+        if (world->topology.actors[i].kind == ACTOR_SUPERVISOR)
             sim_post(world->sim, (actor_id_t)i, PORT_PROCESS, MESSAGE_stop, &stop, 1);
     fault_lasts(world, us);
 }
@@ -607,7 +607,7 @@ static const void *setup_of(world_t *world, actor_id_t id)
 {
     const topology_actor_t *actor = &world->topology.actors[id];
     const topology_group_t *group =
-        topology_group(&world->topology, (topology_kind_t)actor->kind, actor->instance);
+        topology_group(&world->topology, (actor_kind_t)actor->kind, actor->instance);
 
     if (!group)
         return NULL;
@@ -637,7 +637,7 @@ static void add_actors(world_t *world)
         sim_add_actor(world->sim, (actor_id_t)i, &actor);
     }
     for (uint32_t i = 0; i < topology->actor_count; i++)
-        if (topology->actors[i].kind == TOPOLOGY_SUPERVISOR)
+        if (topology->actors[i].kind == ACTOR_SUPERVISOR)
             sim_start(world->sim, (actor_id_t)i, 1, EXIT_CLEAN);
 }
 

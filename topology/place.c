@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
     topology_group_t *group;
-    topology_kind_t kind;
+    actor_kind_t kind;
     uint16_t instance;
 } place_item_t;
 
@@ -42,7 +42,7 @@ static void place_stated(topology_load_t *load, place_map_t *map, const place_it
             describe(t, *owner, name, sizeof(name));
             topology_errors_add(load->errors, places_find(load, g->devices, g),
                                 "%s[%u].devices: device %u of host '%s' belongs to %s already",
-                                topology_kind_word(item->kind), item->instance, g->devices[r],
+                                actor_kind_word(item->kind), item->instance, g->devices[r],
                                 t->hosts[g->host].name, name);
             return;
         }
@@ -73,7 +73,7 @@ static void complain_room(topology_load_t *load, const place_map_t *map, const p
 {
     const topology_t *t = &load->topology;
     const topology_group_t *g = item->group;
-    const char *word = topology_kind_word(item->kind);
+    const char *word = actor_kind_word(item->kind);
     uint16_t only = g->placement == TOPOLOGY_HOST_STATED ? g->host : 0;
     if (g->placement == TOPOLOGY_PLACED && t->host_count > 1)
         topology_errors_add(load->errors, g->tp_at,
@@ -126,9 +126,9 @@ void topology_place(topology_load_t *load)
     place_item_t items[2 * INSTANCES_MAX];
     uint32_t count = 0;
     for (uint16_t i = 0; i < t->prefill_count; i++)
-        items[count++] = (place_item_t){&t->prefills[i], TOPOLOGY_PREFILL, i};
+        items[count++] = (place_item_t){&t->prefills[i], ACTOR_PREFILL, i};
     for (uint16_t i = 0; i < t->decode_count; i++)
-        items[count++] = (place_item_t){&t->decodes[i], TOPOLOGY_DECODE, i};
+        items[count++] = (place_item_t){&t->decodes[i], ACTOR_DECODE, i};
     for (uint32_t i = 0; i < count; i++)
         if (items[i].group->placement == TOPOLOGY_DEVICES_STATED)
             place_stated(load, &map, &items[i]);
@@ -140,7 +140,7 @@ void topology_place(topology_load_t *load)
         count_devices(t, &map);
 }
 
-void topology_place_print(const topology_t *t, topology_kind_t kind, uint16_t instance, FILE *out)
+void topology_place_print(const topology_t *t, actor_kind_t kind, uint16_t instance, FILE *out)
 {
     static const char *const reasons[] = {
         [TOPOLOGY_PLACED] = "first host with room, lowest free devices, large groups first",
@@ -149,7 +149,7 @@ void topology_place_print(const topology_t *t, topology_kind_t kind, uint16_t in
     };
     const topology_group_t *g = topology_group(t, kind, instance);
     ASSERT(g != NULL);
-    fprintf(out, "%s/%u: tp %u on %s, device", topology_kind_word(kind), instance, g->tp,
+    fprintf(out, "%s/%u: tp %u on %s, device", actor_kind_word(kind), instance, g->tp,
             t->hosts[g->host].name);
     for (uint16_t r = 0; r < g->tp; r++)
         fprintf(out, " %u", g->devices[r]);

@@ -5,46 +5,33 @@
 
 #include "topology/internal.h"
 
-static const char *const kind_words[TOPOLOGY_KIND_COUNT] = {
-#define KIND_WORD(name, word, decides) word,
-    TOPOLOGY_KIND_TABLE(KIND_WORD)
-#undef KIND_WORD
-};
-
-const char *topology_kind_word(topology_kind_t kind)
-{
-    return kind < TOPOLOGY_KIND_COUNT ? kind_words[kind] : "unknown";
-}
-
-uint16_t topology_count(const topology_t *topology, topology_kind_t kind)
+uint16_t topology_count(const topology_t *topology, actor_kind_t kind)
 {
     switch (kind) {
-    case TOPOLOGY_SUPERVISOR:
+    case ACTOR_SUPERVISOR:
         return topology->host_count;
-    case TOPOLOGY_SCHEDULER:
-    case TOPOLOGY_MONITOR:
+    case ACTOR_SCHEDULER:
+    case ACTOR_MONITOR:
         return 1;
-    case TOPOLOGY_GATEWAY:
+    case ACTOR_GATEWAY:
         return topology->gateway_count;
-    case TOPOLOGY_PREFILL:
+    case ACTOR_PREFILL:
         return topology->prefill_count;
-    case TOPOLOGY_DECODE:
+    case ACTOR_DECODE:
         return topology->decode_count;
-    case TOPOLOGY_TRANSFER:
+    case ACTOR_TRANSFER:
         return topology->transfer_count;
-    case TOPOLOGY_RANK:
-    case TOPOLOGY_KIND_COUNT:
-        break;
+    default:
+        return 0; /* ranks are their groups' */
     }
-    return 0;
 }
 
-const topology_group_t *topology_group(const topology_t *topology, topology_kind_t kind,
+const topology_group_t *topology_group(const topology_t *topology, actor_kind_t kind,
                                        uint16_t instance)
 {
-    if (kind == TOPOLOGY_PREFILL && instance < topology->prefill_count)
+    if (kind == ACTOR_PREFILL && instance < topology->prefill_count)
         return &topology->prefills[instance];
-    if (kind == TOPOLOGY_DECODE && instance < topology->decode_count)
+    if (kind == ACTOR_DECODE && instance < topology->decode_count)
         return &topology->decodes[instance];
     return NULL;
 }
@@ -57,10 +44,10 @@ const topology_actor_t *topology_actor_by_name(const topology_t *topology, const
     return NULL;
 }
 
-const topology_actor_t *topology_actor(const topology_t *topology, topology_kind_t kind,
+const topology_actor_t *topology_actor(const topology_t *topology, actor_kind_t kind,
                                        uint16_t instance)
 {
-    if (kind == TOPOLOGY_RANK)
+    if (kind == ACTOR_RANK)
         return NULL;
     for (uint16_t i = 0; i < topology->actor_count; i++)
         if (topology->actors[i].kind == kind && topology->actors[i].instance == instance)
@@ -68,7 +55,7 @@ const topology_actor_t *topology_actor(const topology_t *topology, topology_kind
     return NULL;
 }
 
-const topology_actor_t *topology_rank(const topology_t *topology, topology_kind_t kind,
+const topology_actor_t *topology_rank(const topology_t *topology, actor_kind_t kind,
                                       uint16_t instance, uint16_t rank)
 {
     const topology_group_t *group = topology_group(topology, kind, instance);
@@ -78,7 +65,7 @@ const topology_actor_t *topology_rank(const topology_t *topology, topology_kind_
     return leader + 1 + rank;
 }
 
-static topology_actor_t *derive_add(topology_t *topology, topology_kind_t kind, uint16_t instance,
+static topology_actor_t *derive_add(topology_t *topology, actor_kind_t kind, uint16_t instance,
                                     uint16_t host)
 {
     ASSERT(topology->actor_count < ACTORS_MAX);
@@ -91,22 +78,22 @@ static topology_actor_t *derive_add(topology_t *topology, topology_kind_t kind, 
                                 .host = host,
                                 .device = TOPOLOGY_NONE,
                                 .leader = TOPOLOGY_NONE};
-    snprintf(actor->name, sizeof(actor->name), "%s/%u", topology_kind_word(kind),
+    snprintf(actor->name, sizeof(actor->name), "%s/%u", actor_kind_word(kind),
              (unsigned)instance);
     return actor;
 }
 
-static void derive_group(topology_t *topology, topology_kind_t kind, uint16_t instance)
+static void derive_group(topology_t *topology, actor_kind_t kind, uint16_t instance)
 {
     const topology_group_t *group = topology_group(topology, kind, instance);
     topology_actor_t *leader = derive_add(topology, kind, instance, group->host);
     leader->leader = leader->id;
     for (uint16_t r = 0; r < group->tp; r++) {
-        topology_actor_t *rank = derive_add(topology, TOPOLOGY_RANK, instance, group->host);
+        topology_actor_t *rank = derive_add(topology, ACTOR_RANK, instance, group->host);
         rank->rank = r;
         rank->device = group->devices[r];
         rank->leader = leader->id;
-        snprintf(rank->name, sizeof(rank->name), "%s/%u/rank/%u", topology_kind_word(kind),
+        snprintf(rank->name, sizeof(rank->name), "%s/%u/rank/%u", actor_kind_word(kind),
                  (unsigned)instance, (unsigned)r);
     }
 }
@@ -114,8 +101,8 @@ static void derive_group(topology_t *topology, topology_kind_t kind, uint16_t in
 uint32_t topology_actors_needed(const topology_t *topology)
 {
     uint32_t count = 0;
-    for (int kind = 0; kind < TOPOLOGY_KIND_COUNT; kind++)
-        count += topology_count(topology, (topology_kind_t)kind);
+    for (int kind = 0; kind < ACTOR_PLACED_KINDS; kind++)
+        count += topology_count(topology, (actor_kind_t)kind);
     for (uint16_t i = 0; i < topology->prefill_count; i++)
         count += topology->prefills[i].tp;
     for (uint16_t i = 0; i < topology->decode_count; i++)
@@ -128,17 +115,17 @@ void topology_derive_actors(topology_t *topology)
     ASSERT(topology_actors_needed(topology) <= ACTORS_MAX);
     topology->actor_count = 0;
     for (uint16_t i = 0; i < topology->host_count; i++)
-        derive_add(topology, TOPOLOGY_SUPERVISOR, i, i);
-    derive_add(topology, TOPOLOGY_SCHEDULER, 0, topology->scheduler.host);
-    derive_add(topology, TOPOLOGY_MONITOR, 0, topology->monitor.host);
+        derive_add(topology, ACTOR_SUPERVISOR, i, i);
+    derive_add(topology, ACTOR_SCHEDULER, 0, topology->scheduler.host);
+    derive_add(topology, ACTOR_MONITOR, 0, topology->monitor.host);
     for (uint16_t i = 0; i < topology->gateway_count; i++)
-        derive_add(topology, TOPOLOGY_GATEWAY, i, topology->gateways[i].host);
+        derive_add(topology, ACTOR_GATEWAY, i, topology->gateways[i].host);
     for (uint16_t i = 0; i < topology->prefill_count; i++)
-        derive_group(topology, TOPOLOGY_PREFILL, i);
+        derive_group(topology, ACTOR_PREFILL, i);
     for (uint16_t i = 0; i < topology->decode_count; i++)
-        derive_group(topology, TOPOLOGY_DECODE, i);
+        derive_group(topology, ACTOR_DECODE, i);
     for (uint16_t i = 0; i < topology->transfer_count; i++)
-        derive_add(topology, TOPOLOGY_TRANSFER, i, topology->transfers[i].host);
+        derive_add(topology, ACTOR_TRANSFER, i, topology->transfers[i].host);
 }
 
 /* ---- blocks from elsewhere -------------------------------------------------------------------- */
@@ -162,26 +149,26 @@ static bool is_rank(const topology_t *topology, const topology_actor_t *rank)
 
     if (rank->leader >= rank->id)
         return false;
-    group = topology_group(topology, (topology_kind_t)leader->kind, leader->instance);
+    group = topology_group(topology, (actor_kind_t)leader->kind, leader->instance);
     return group && rank->rank < group->tp && rank->id == rank->leader + 1 + rank->rank;
 }
 
 static bool is_actor(const topology_t *topology, const topology_actor_t *actor)
 {
     bool placed = actor->id == actor - topology->actors && actor->host < topology->host_count &&
-                  actor->kind < TOPOLOGY_KIND_COUNT && ends(actor->name, sizeof(actor->name));
+                  actor->kind < ACTOR_PLACED_KINDS && ends(actor->name, sizeof(actor->name));
 
-    if (!placed || actor->kind == TOPOLOGY_RANK)
+    if (!placed || actor->kind == ACTOR_RANK)
         return placed && is_rank(topology, actor);
-    return actor->instance < topology_count(topology, (topology_kind_t)actor->kind);
+    return actor->instance < topology_count(topology, (actor_kind_t)actor->kind);
 }
 
 static bool has_all(const topology_t *topology)
 {
-    for (uint32_t kind = 0; kind < TOPOLOGY_RANK; kind++)
-        for (uint16_t i = 0; i < topology_count(topology, (topology_kind_t)kind); i++) {
-            const topology_actor_t *actor = topology_actor(topology, (topology_kind_t)kind, i);
-            const topology_group_t *group = topology_group(topology, (topology_kind_t)kind, i);
+    for (uint32_t kind = 0; kind < ACTOR_RANK; kind++)
+        for (uint16_t i = 0; i < topology_count(topology, (actor_kind_t)kind); i++) {
+            const topology_actor_t *actor = topology_actor(topology, (actor_kind_t)kind, i);
+            const topology_group_t *group = topology_group(topology, (actor_kind_t)kind, i);
 
             if (!actor || (group && (!is_group(topology, group) ||
                                      actor->id + group->tp >= topology->actor_count)))

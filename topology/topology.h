@@ -13,27 +13,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/base/actor_kind.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/status.h"
-
-/* Actor kinds, in the order of the actor table. A rank's instance is that of its group. */
-/*    name         word           decides */
-#define TOPOLOGY_KIND_TABLE(K)                                                                     \
-    K(SUPERVISOR, "supervisor", "restarts within limits; one per host, parent of its processes")   \
-    K(SCHEDULER, "scheduler", "which prefill and decode instance serves an attempt")               \
-    K(MONITOR, "monitor", "nothing: it shows")                                                     \
-    K(GATEWAY, "gateway", "admission and replay")                                                  \
-    K(PREFILL, "prefill", "what each prefill step holds (leader of a group)")                      \
-    K(DECODE, "decode", "what each decode step holds (leader of a group)")                         \
-    K(TRANSFER, "transfer", "pairing, order, chunking, cancelling of copies")                      \
-    K(RANK, "rank", "nothing: it executes steps and copies")
-
-typedef enum {
-#define TOPOLOGY_KIND_ENUM(name, word, decides) TOPOLOGY_##name,
-    TOPOLOGY_KIND_TABLE(TOPOLOGY_KIND_ENUM)
-#undef TOPOLOGY_KIND_ENUM
-        TOPOLOGY_KIND_COUNT
-} topology_kind_t;
 
 typedef enum { TOPOLOGY_CPU, TOPOLOGY_CUDA } topology_device_t;
 typedef enum { TOPOLOGY_CACHE_FP8, TOPOLOGY_CACHE_BF16, TOPOLOGY_CACHE_FLOAT32 } topology_cache_t;
@@ -101,7 +83,7 @@ typedef struct {
 /* A group's ranks follow their leader: rank r has id leader + 1 + r. */
 typedef struct {
     uint16_t id;       /* its index in topology_t.actors; 0 is the supervisor of host 0 */
-    uint16_t kind;     /* topology_kind_t */
+    uint16_t kind;     /* actor_kind_t */
     uint16_t instance; /* of its kind; a rank's: of its group */
     uint16_t rank;     /* TOPOLOGY_NONE but for ranks */
     uint16_t host;
@@ -178,7 +160,7 @@ void topology_errors_print(const topology_errors_t *errors, FILE *out);
 void topology_print(const topology_t *topology, FILE *out);
 
 /* One line: where the group runs and who chose that. `kind` is PREFILL or DECODE. */
-void topology_place_print(const topology_t *topology, topology_kind_t kind, uint16_t instance,
+void topology_place_print(const topology_t *topology, actor_kind_t kind, uint16_t instance,
                           FILE *out);
 /* The keys of the file form as Markdown tables; docs/topology.md holds them. */
 void topology_schema_print(FILE *out);
@@ -186,15 +168,14 @@ void topology_schema_print(FILE *out);
 /* NULL if there is none. */
 const topology_actor_t *topology_actor_by_name(const topology_t *topology, const char *name);
 /* Not for ranks. */
-const topology_actor_t *topology_actor(const topology_t *topology, topology_kind_t kind,
+const topology_actor_t *topology_actor(const topology_t *topology, actor_kind_t kind,
                                        uint16_t instance);
 /* `kind` is PREFILL or DECODE. */
-const topology_actor_t *topology_rank(const topology_t *topology, topology_kind_t kind,
+const topology_actor_t *topology_rank(const topology_t *topology, actor_kind_t kind,
                                       uint16_t instance, uint16_t rank);
-uint16_t topology_count(const topology_t *topology, topology_kind_t kind);
+uint16_t topology_count(const topology_t *topology, actor_kind_t kind);
 /* NULL unless `kind` is PREFILL or DECODE and the instance exists. */
-const topology_group_t *topology_group(const topology_t *topology, topology_kind_t kind,
+const topology_group_t *topology_group(const topology_t *topology, actor_kind_t kind,
                                        uint16_t instance);
-const char *topology_kind_word(topology_kind_t kind);
 
 #endif

@@ -8,16 +8,16 @@
 
 #include "topology/internal.h"
 
-typedef void group_check_t(topology_load_t *load, topology_kind_t kind, uint16_t instance,
+typedef void group_check_t(topology_load_t *load, actor_kind_t kind, uint16_t instance,
                            topology_group_t *group);
 
 static void each_group(topology_load_t *load, group_check_t *check)
 {
     topology_t *t = &load->topology;
     for (uint16_t i = 0; i < t->prefill_count; i++)
-        check(load, TOPOLOGY_PREFILL, i, &t->prefills[i]);
+        check(load, ACTOR_PREFILL, i, &t->prefills[i]);
     for (uint16_t i = 0; i < t->decode_count; i++)
-        check(load, TOPOLOGY_DECODE, i, &t->decodes[i]);
+        check(load, ACTOR_DECODE, i, &t->decodes[i]);
 }
 
 static void validate_hosts(topology_load_t *load)
@@ -129,14 +129,14 @@ static void validate_ports(topology_load_t *load)
 
 /* ---- groups ----------------------------------------------------------------------------------- */
 
-static void validate_group_sizes(topology_load_t *load, topology_kind_t kind, uint16_t instance,
+static void validate_group_sizes(topology_load_t *load, actor_kind_t kind, uint16_t instance,
                                  topology_group_t *g)
 {
-    const char *word = topology_kind_word(kind);
+    const char *word = actor_kind_word(kind);
     uint32_t context_pages = (load->topology.context_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
     g->tp_at = places_find(load, &g->tp, g);
     g->pages_at = places_find(load, &g->pages, g);
-    if (kind == TOPOLOGY_DECODE && g->chunk_tokens < g->slots)
+    if (kind == ACTOR_DECODE && g->chunk_tokens < g->slots)
         topology_errors_add(load->errors, places_find(load, &g->chunk_tokens, g),
                             "%s[%u].chunk_tokens: %u is less than slots, %u; each running request "
                             "needs a token in every step",
@@ -149,11 +149,11 @@ static void validate_group_sizes(topology_load_t *load, topology_kind_t kind, ui
                             context_pages + 1);
 }
 
-static void validate_group_devices(topology_load_t *load, topology_kind_t kind, uint16_t instance,
+static void validate_group_devices(topology_load_t *load, actor_kind_t kind, uint16_t instance,
                                    topology_group_t *g)
 {
     topology_t *t = &load->topology;
-    const char *word = topology_kind_word(kind);
+    const char *word = actor_kind_word(kind);
     if (g->placement != TOPOLOGY_DEVICES_STATED) {
         g->placement = g->host == TOPOLOGY_NONE ? TOPOLOGY_PLACED : TOPOLOGY_HOST_STATED;
         return;

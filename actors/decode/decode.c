@@ -647,7 +647,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     leader_init(&self->leader, birth);
     self->source_count = topology->prefill_count;
     for (uint16_t i = 0; i < topology->prefill_count; i++)
-        self->sources[i].leader = topology_actor(topology, TOPOLOGY_PREFILL, i)->id;
+        self->sources[i].leader = topology_actor(topology, ACTOR_PREFILL, i)->id;
     return STATUS_OK;
 }
 

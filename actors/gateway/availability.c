@@ -1,11 +1,11 @@
 #include "actors/gateway/availability.h"
 
 /* A request takes one of each. */
-static const char *const needed[TOPOLOGY_KIND_COUNT] = {
-    [TOPOLOGY_SCHEDULER] = "no scheduler is left: it was restarted too often and stays down",
-    [TOPOLOGY_PREFILL] = "no prefill group is left: all were restarted too often and stay down",
-    [TOPOLOGY_DECODE] = "no decode group is left: all were restarted too often and stay down",
-    [TOPOLOGY_TRANSFER] = "no transfer is left: all were restarted too often and stay down",
+static const char *const needed[ACTOR_PLACED_KINDS] = {
+    [ACTOR_SCHEDULER] = "no scheduler is left: it was restarted too often and stays down",
+    [ACTOR_PREFILL] = "no prefill group is left: all were restarted too often and stay down",
+    [ACTOR_DECODE] = "no decode group is left: all were restarted too often and stay down",
+    [ACTOR_TRANSFER] = "no transfer is left: all were restarted too often and stay down",
 };
 
 void availability_init(availability_t *availability, const topology_t *topology)

@@ -8,7 +8,7 @@
 
 typedef struct {
     uint16_t count;
-    uint16_t hopeless; /* topology_kind_t that nobody is left of; 0: there is none */
+    uint16_t hopeless; /* actor_kind_t that nobody is left of; 0: there is none */
     uint16_t kinds[ACTORS_MAX];
     uint16_t leaders[ACTORS_MAX]; /* TOPOLOGY_NONE: no part of a group */
     bool down[ACTORS_MAX];

@@ -691,11 +691,11 @@ static status_t init(void *arg, const actor_birth_t *birth)
     *self = (gateway_t){.id = birth->id, .incarnation = birth->incarnation};
     lay_out(self, birth);
     availability_init(&self->availability, topology);
-    self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
+    self->scheduler = topology_actor(topology, ACTOR_SCHEDULER, 0)->id;
     self->actor_count = topology->actor_count;
     for (uint32_t i = 0; i < topology->actor_count; i++)
         self->supervisors[i] =
-            topology_actor(topology, TOPOLOGY_SUPERVISOR, topology->actors[i].host)->id;
+            topology_actor(topology, ACTOR_SUPERVISOR, topology->actors[i].host)->id;
     request_list_init(&self->queued, sizeof(request_t));
     request_list_init(&self->routed, sizeof(request_t));
     map_init(AT(self, map_t, by_request_offset), self->request_max);

@@ -566,7 +566,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->border_every = topology->border_every;
     self->target_count = topology->decode_count;
     for (uint16_t i = 0; i < topology->decode_count; i++)
-        self->targets[i].leader = topology_actor(topology, TOPOLOGY_DECODE, i)->id;
+        self->targets[i].leader = topology_actor(topology, ACTOR_DECODE, i)->id;
     return STATUS_OK;
 }
 

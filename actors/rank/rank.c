@@ -27,18 +27,19 @@ enum { LOADING, JOINING, WAITING, LEAVING, STEPPING, RANK_STATES };
 
 static const char *const state_names[] = {"loading", "joining", "waiting", "leaving", "stepping"};
 
+enum { ORDERERS_MAX = 2 * INSTANCES_MAX };
 enum { NIL = 0xffffffff, ITEM_WORDS = (sizeof(record_pull_item_t) + 3) / 4 };
 
 typedef enum { PULL_FREE, PULL_QUEUED, PULL_RUNNING } pull_state_t;
 
 typedef struct {
     pull_state_t state;
-    actor_id_t transfer;
-    incarnation_t incarnation; /* of transfer */
-    bool transfer_gone;        /* that life has exited: its next one ordered nothing */
+    actor_id_t orderer;
+    incarnation_t incarnation; /* of orderer */
+    bool orderer_gone;        /* that life has exited: its next one ordered nothing */
     uint64_t request;
     uint32_t attempt;
-    uint64_t copy; /* as the transfer names it */
+    uint64_t copy; /* as the orderer names it */
     actor_id_t source;
     uint32_t next; /* free list, or the queue in order of coming */
     chain_t items; /* QUEUED */
@@ -49,6 +50,13 @@ typedef struct {
     uint64_t parent;
 } step_t;
 
+/* An actor that may order copies here; lives of it are told apart, whatever its kind. */
+typedef struct {
+    actor_id_t actor;
+    incarnation_t fencing; /* COPIES_FENCED of this life is owed; 0: none */
+    incarnation_t fenced;  /* pulls of lives up to this one are refused */
+} orderer_t;
+
 typedef struct {
     uint8_t state;
     bool owes_join; /* a RANK_JOIN is due as soon as it may be sent */
@@ -56,8 +64,6 @@ typedef struct {
     actor_id_t leader;
     incarnation_t incarnation;
     uint16_t rank;
-    uint16_t transfer_count;
-    actor_id_t transfer_first;
     uint64_t epoch;
     uint64_t seq;   /* of the last step given to the device */
     uint64_t chain; /* up to it */
@@ -69,9 +75,8 @@ typedef struct {
     uint32_t segment_bytes;
     char segment[POOL_NAME_BYTES_MAX];
     step_t steps[STEPS_IN_FLIGHT_MAX]; /* at the device: [seq % STEPS_IN_FLIGHT_MAX] */
-    incarnation_t
-        fencing[INSTANCES_MAX];          /* COPIES_FENCED is owed, by instance of transfer; 0: no */
-    incarnation_t fenced[INSTANCES_MAX]; /* pulls of lives up to this one are refused */
+    uint32_t orderer_count;
+    orderer_t orderers[ORDERERS_MAX];
     uint32_t queue_first;
     uint32_t queue_last;
     free_list_t free; /* linked by next */
@@ -104,8 +109,8 @@ static void push_pulled(const pull_t *pull, uint8_t status, uint32_t failed_item
 {
     message_pulled_t pulled = {pull->request, pull->attempt, pull->copy, status, failed_item};
 
-    if (!pull->transfer_gone && outbox_is_up(outbox, pull->transfer))
-        outbox_push(outbox, pull->transfer, MESSAGE_pulled, &pulled);
+    if (!pull->orderer_gone && outbox_is_up(outbox, pull->orderer))
+        outbox_push(outbox, pull->orderer, MESSAGE_pulled, &pulled);
 }
 
 /* Gives the device what it has room for. */
@@ -135,14 +140,14 @@ static void start_copies(rank_t *self, outbox_t *outbox)
     }
 }
 
-/* Which waiting pulls to drop: those of an attempt, of a transfer, or all. */
+/* Which waiting pulls to drop: those of an attempt, of an orderer, or all. */
 typedef struct {
     bool of_attempt;
-    bool of_transfer;
+    bool of_orderer;
     uint64_t request;
     uint32_t attempt;
-    actor_id_t transfer;
-    incarnation_t incarnation; /* of transfer, and earlier ones */
+    actor_id_t orderer;
+    incarnation_t incarnation; /* of orderer, and earlier ones */
 } pull_filter_t;
 
 static void drop_queued(rank_t *self, const pull_filter_t *filter, uint8_t status, outbox_t *outbox)
@@ -154,7 +159,7 @@ static void drop_queued(rank_t *self, const pull_filter_t *filter, uint8_t statu
     while (index != NIL) {
         pull_t *pull = &self->pulls[index];
         uint32_t next = pull->next;
-        bool drop = (!filter->of_transfer || (pull->transfer == filter->transfer &&
+        bool drop = (!filter->of_orderer || (pull->orderer == filter->orderer &&
                                               pull->incarnation <= filter->incarnation)) &&
                     (!filter->of_attempt ||
                      (pull->request == filter->request && pull->attempt == filter->attempt));
@@ -174,36 +179,45 @@ static void drop_queued(rank_t *self, const pull_filter_t *filter, uint8_t statu
     }
 }
 
-/* Says COPIES_FENCED for every exited transfer that has no pull left here. */
+static orderer_t *orderer_of(rank_t *self, actor_id_t actor)
+{
+    for (uint32_t i = 0; i < self->orderer_count; i++)
+        if (self->orderers[i].actor == actor)
+            return &self->orderers[i];
+    return NULL;
+}
+
+/* Says COPIES_FENCED for every exited orderer that has no pull left here. */
 static void fence_copies(rank_t *self, outbox_t *outbox)
 {
-    for (uint32_t i = 0; i < self->transfer_count; i++) {
-        actor_id_t transfer = (actor_id_t)(self->transfer_first + i);
-        message_copies_fenced_t fenced = {.actor = transfer, .incarnation = self->fencing[i]};
+    for (uint32_t i = 0; i < self->orderer_count; i++) {
+        orderer_t *orderer = &self->orderers[i];
+        message_copies_fenced_t fenced = {orderer->actor, orderer->fencing};
         bool clear = true;
 
-        if (self->fencing[i] == 0)
+        if (orderer->fencing == 0)
             continue;
         for (uint32_t n = 0; n < self->free.fresh && self->pull_count > 0; n++)
-            clear = clear &&
-                    (self->pulls[n].state == PULL_FREE || self->pulls[n].transfer != transfer ||
-                     self->pulls[n].incarnation != self->fencing[i]);
+            clear =
+                clear &&
+                (self->pulls[n].state == PULL_FREE || self->pulls[n].orderer != orderer->actor ||
+                 self->pulls[n].incarnation != orderer->fencing);
         if (!clear || !outbox_is_up(outbox, self->leader))
             continue;
         outbox_push(outbox, self->leader, MESSAGE_copies_fenced, &fenced);
-        self->fencing[i] = 0;
+        orderer->fencing = 0;
     }
 }
 
 static const char *reason_to_refuse(rank_t *self, const envelope_t *envelope)
 {
     const message_pull_t *m = envelope->body;
-    uint32_t transfer = (uint32_t)(envelope->from - self->transfer_first);
+    const orderer_t *orderer = orderer_of(self, envelope->from);
     chain_t none;
 
     chain_init(&none);
-    if (transfer >= self->transfer_count || envelope->incarnation <= self->fenced[transfer])
-        return "a pull of a transfer that has exited";
+    if (!orderer || envelope->incarnation <= orderer->fenced)
+        return "a pull of somebody who orders none, or has exited";
     if (self->state != STEPPING || m->epoch != self->epoch)
         return "a pull of another epoch";
     if (m->items.count == 0 || m->items.count > KV_UNITS_MAX)
@@ -236,7 +250,7 @@ static status_t on_pull(void *arg, const envelope_t *envelope, outbox_t *outbox)
     self->pull_count++;
     *pull = (pull_t){
         .state = PULL_QUEUED,
-        .transfer = envelope->from,
+        .orderer = envelope->from,
         .incarnation = envelope->incarnation,
         .request = m->request,
         .attempt = m->attempt,
@@ -266,10 +280,10 @@ static status_t on_pull_cancel(void *arg, const envelope_t *envelope, outbox_t *
     const message_pull_cancel_t *m = envelope->body;
     const pull_filter_t filter = {
         .of_attempt = true,
-        .of_transfer = true,
+        .of_orderer = true,
         .request = m->request,
         .attempt = m->attempt,
-        .transfer = envelope->from,
+        .orderer = envelope->from,
         .incarnation = envelope->incarnation,
     };
 
@@ -277,29 +291,29 @@ static status_t on_pull_cancel(void *arg, const envelope_t *envelope, outbox_t *
     for (uint32_t i = 0; i < self->free.fresh && PLANTED(early_pulled); i++) {
         pull_t *pull = &self->pulls[i];
 
-        if (pull->state != PULL_RUNNING || pull->request != m->request || pull->transfer_gone)
+        if (pull->state != PULL_RUNNING || pull->request != m->request || pull->orderer_gone)
             continue;
         push_pulled(pull, STATUS_REFUSED, 0, outbox);
-        pull->transfer_gone = true; /* it is said once */
+        pull->orderer_gone = true; /* it is said once */
     }
     return STATUS_OK;
 }
 
-/* The leader knows that a transfer has exited, maybe before this rank does, or though this rank
+/* The leader knows that an orderer has exited, maybe before this rank does, or though this rank
  * never heard of that life. */
 static status_t on_fence_copies(void *arg, const envelope_t *envelope, outbox_t *outbox)
 {
     rank_t *self = arg;
     const message_fence_copies_t *m = envelope->body;
     const pull_filter_t filter = {
-        .of_transfer = true, .transfer = m->actor, .incarnation = m->incarnation};
-    uint32_t transfer = (uint32_t)(m->actor - self->transfer_first);
+        .of_orderer = true, .orderer = m->actor, .incarnation = m->incarnation};
+    orderer_t *orderer = orderer_of(self, m->actor);
 
-    if (transfer >= self->transfer_count)
-        return FAIL(STATUS_UNEXPECTED, "FENCE_COPIES of actor %u, no transfer", m->actor);
-    if (self->fenced[transfer] < m->incarnation)
-        self->fenced[transfer] = m->incarnation;
-    self->fencing[transfer] = m->incarnation;
+    if (!orderer)
+        return FAIL(STATUS_UNEXPECTED, "FENCE_COPIES of actor %u, which orders none", m->actor);
+    if (orderer->fenced < m->incarnation)
+        orderer->fenced = m->incarnation;
+    orderer->fencing = m->incarnation;
     drop_queued(self, &filter, STATUS_BROKEN, outbox);
     fence_copies(self, outbox);
     return STATUS_OK;
@@ -513,22 +527,22 @@ static status_t on_exited(void *arg, const envelope_t *envelope, outbox_t *outbo
     rank_t *self = arg;
     const message_exited_t *m = envelope->body;
     const pull_filter_t filter = {
-        .of_transfer = true, .transfer = m->actor, .incarnation = m->incarnation};
+        .of_orderer = true, .orderer = m->actor, .incarnation = m->incarnation};
 
     if (m->actor == self->leader) {
         self->maps_unasked = self->maps_running;
-        memset(self->fencing, 0, sizeof(self->fencing));
+        for (uint32_t i = 0; i < self->orderer_count; i++)
+            self->orderers[i].fencing = 0;
     }
     if (m->actor == self->leader && self->state != LOADING) {
         self->owes_join = true; /* to its next life, whose first act is a REFORM */
         self->state = JOINING;
-    } else if (m->actor >= self->transfer_first &&
-               m->actor < self->transfer_first + self->transfer_count) {
+    } else if (orderer_of(self, m->actor)) {
         drop_queued(self, &filter, STATUS_BROKEN, outbox);
         for (uint32_t i = 0; i < self->free.fresh; i++)
-            if (self->pulls[i].transfer == m->actor &&
+            if (self->pulls[i].orderer == m->actor &&
                 self->pulls[i].incarnation <= m->incarnation)
-                self->pulls[i].transfer_gone = true;
+                self->pulls[i].orderer_gone = true;
     }
     return STATUS_OK;
 }
@@ -637,14 +651,17 @@ static status_t init(void *arg, const actor_birth_t *birth)
     rank_t *self = arg;
     const topology_t *topology = birth->topology;
     const topology_actor_t *actor = &topology->actors[birth->id];
-    const topology_actor_t *transfer = topology_actor(topology, TOPOLOGY_TRANSFER, 0);
 
     self->id = birth->id;
     self->incarnation = birth->incarnation;
     self->leader = actor->leader;
     self->rank = actor->rank;
-    self->transfer_count = topology->transfer_count;
-    self->transfer_first = transfer ? transfer->id : (actor_id_t)ACTOR_NONE;
+    for (uint16_t i = 0; i < topology->actor_count; i++) {
+        if (!(ACTOR_ORDERERS & BIT(topology->actors[i].kind)))
+            continue;
+        ASSERT(self->orderer_count < ORDERERS_MAX);
+        self->orderers[self->orderer_count++].actor = topology->actors[i].id;
+    }
     self->store_offset = (sizeof(rank_t) + 63) & ~(size_t)63;
     self->queue_first = self->queue_last = NIL;
     chain_store_init(store_of(self), store_words(), RANK_PULLS_MAX);

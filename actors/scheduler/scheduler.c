@@ -377,13 +377,13 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->decode_count = topology->decode_count;
     self->transfer_count = topology->transfer_count;
     for (uint16_t i = 0; i < self->prefill_count; i++) {
-        self->prefills[i].actor = topology_actor(topology, TOPOLOGY_PREFILL, i)->id;
+        self->prefills[i].actor = topology_actor(topology, ACTOR_PREFILL, i)->id;
         self->prefills[i].is_prefill = 1;
     }
     for (uint16_t i = 0; i < self->decode_count; i++)
-        self->decodes[i].actor = topology_actor(topology, TOPOLOGY_DECODE, i)->id;
+        self->decodes[i].actor = topology_actor(topology, ACTOR_DECODE, i)->id;
     for (uint16_t i = 0; i < self->transfer_count; i++)
-        self->transfers[i] = topology_actor(topology, TOPOLOGY_TRANSFER, i)->id;
+        self->transfers[i] = topology_actor(topology, ACTOR_TRANSFER, i)->id;
     for (uint16_t i = 0; i < topology->gateway_count; i++)
         self->queued_max += topology->gateways[i].queued_max;
     return STATUS_OK;

@@ -58,7 +58,7 @@ typedef struct {
     uint32_t drain_ms;    /* what runs in a group that drains may go on for so long */
     uint64_t stale_kills;
     uint16_t hosts[ACTORS_MAX];
-    uint16_t kinds[ACTORS_MAX]; /* topology_kind_t */
+    uint16_t kinds[ACTORS_MAX]; /* actor_kind_t */
     uint16_t host;
     actor_id_t leaders[ACTORS_MAX]; /* of a rank: its group's */
     child_t children[ACTORS_MAX];
@@ -107,7 +107,7 @@ static void put_down(supervisor_t *self, actor_id_t actor, exit_cause_t cause, c
 
 static bool is_gateway(const supervisor_t *self, actor_id_t actor)
 {
-    return is_child(self, actor) && self->kinds[actor] == TOPOLOGY_GATEWAY;
+    return is_child(self, actor) && self->kinds[actor] == ACTOR_GATEWAY;
 }
 
 static void end_if_all_are_down(supervisor_t *self, outbox_t *outbox)
@@ -163,7 +163,7 @@ static void plan_restart(supervisor_t *self, actor_id_t actor, outbox_t *outbox)
             self->names[actor], recent, SUPERVISOR_WINDOW_MS);
         outbox_push(outbox, PORT_PROCESS, MESSAGE_given_up, &given_up);
         for (uint32_t i = 0; i < self->actor_count; i++)
-            if (self->kinds[i] == TOPOLOGY_GATEWAY && outbox_is_up(outbox, (actor_id_t)i))
+            if (self->kinds[i] == ACTOR_GATEWAY && outbox_is_up(outbox, (actor_id_t)i))
                 outbox_push(outbox, (actor_id_t)i, MESSAGE_degraded, &degraded);
         return;
     }
@@ -360,7 +360,7 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
 
         if (child->ended > 0 && actor != m->actor && outbox_is_up(outbox, m->actor))
             outbox_push(outbox, m->actor, MESSAGE_exited, &exited);
-        if (child->state == CHILD_DEGRADED && self->kinds[m->actor] == TOPOLOGY_GATEWAY)
+        if (child->state == CHILD_DEGRADED && self->kinds[m->actor] == ACTOR_GATEWAY)
             outbox_push(outbox, m->actor, MESSAGE_degraded, &degraded);
     }
     if (is_child(self, m->actor) && self->children[m->actor].drains)
@@ -373,7 +373,7 @@ static status_t on_joined(void *arg, const envelope_t *envelope, outbox_t *outbo
 static bool is_group(const supervisor_t *self, actor_id_t actor)
 {
     return is_child(self, actor) &&
-           (self->kinds[actor] == TOPOLOGY_PREFILL || self->kinds[actor] == TOPOLOGY_DECODE);
+           (self->kinds[actor] == ACTOR_PREFILL || self->kinds[actor] == ACTOR_DECODE);
 }
 
 /* Without one of its ranks a group never forms again, so a leader alone takes nothing. */

@@ -693,7 +693,7 @@ static size_t bytes(const actor_birth_t *birth)
            chain_store_bytes(store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
 }
 
-static void add_group(transfer_t *self, const topology_t *topology, topology_kind_t kind,
+static void add_group(transfer_t *self, const topology_t *topology, actor_kind_t kind,
                       uint16_t instance)
 {
     self->groups[self->group_count++] =
@@ -710,13 +710,13 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->store_offset = self->map_offset + map_bytes(TRANSFER_ATTEMPTS_MAX);
     map_init(AT(self, map_t, map_offset), TRANSFER_ATTEMPTS_MAX);
     chain_store_init(store_of(self), store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
-    self->scheduler = topology_actor(topology, TOPOLOGY_SCHEDULER, 0)->id;
+    self->scheduler = topology_actor(topology, ACTOR_SCHEDULER, 0)->id;
     self->live_first = self->live_last = NIL;
     free_list_init(&self->free, TRANSFER_ATTEMPTS_MAX);
     for (uint16_t i = 0; i < topology->prefill_count; i++)
-        add_group(self, topology, TOPOLOGY_PREFILL, i);
+        add_group(self, topology, ACTOR_PREFILL, i);
     for (uint16_t i = 0; i < topology->decode_count; i++)
-        add_group(self, topology, TOPOLOGY_DECODE, i);
+        add_group(self, topology, ACTOR_DECODE, i);
     return STATUS_OK;
 }
 

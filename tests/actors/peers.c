@@ -364,24 +364,23 @@ static void announce_pools(peers_t *peers)
     message_pools_t m = {.epoch = 4, .weights_digest = 1};
 
     for (uint16_t i = 0; i < peers->tp; i++)
-        pools[i] =
-            (record_pool_t){scene_rank(peers->scene, TOPOLOGY_PREFILL, 0, i), 1, {"/p", 2}, 9};
+        pools[i] = (record_pool_t){scene_rank(peers->scene, ACTOR_PREFILL, 0, i), 1, {"/p", 2}, 9};
     m.pools.data = pools;
     m.pools.count = peers->tp;
     send(peers, peers->prefill, MESSAGE_pools, &m);
 }
 
-static void open_in(peers_t *peers, const actor_type_t *type, topology_kind_t kind, bool large)
+static void open_in(peers_t *peers, const actor_type_t *type, actor_kind_t kind, bool large)
 {
-    *peers = (peers_t){.tp = 2, .decodes = kind == TOPOLOGY_DECODE};
+    *peers = (peers_t){.tp = 2, .decodes = kind == ACTOR_DECODE};
     peers->sampling = (record_sampling_t){.top_p = 1, .repetition_penalty = 1};
     peers->scene =
         large ? scene_open_large(type, kind, peers->tp) : scene_open(type, kind, 1, 1, peers->tp);
-    peers->gateway = scene_actor(peers->scene, TOPOLOGY_GATEWAY, 0);
-    peers->prefill = scene_actor(peers->scene, TOPOLOGY_PREFILL, 0);
-    peers->decode = scene_actor(peers->scene, TOPOLOGY_DECODE, 0);
-    peers->transfer = scene_actor(peers->scene, TOPOLOGY_TRANSFER, 0);
-    peers->supervisor = scene_actor(peers->scene, TOPOLOGY_SUPERVISOR, 0);
+    peers->gateway = scene_actor(peers->scene, ACTOR_GATEWAY, 0);
+    peers->prefill = scene_actor(peers->scene, ACTOR_PREFILL, 0);
+    peers->decode = scene_actor(peers->scene, ACTOR_DECODE, 0);
+    peers->transfer = scene_actor(peers->scene, ACTOR_TRANSFER, 0);
+    peers->supervisor = scene_actor(peers->scene, ACTOR_SUPERVISOR, 0);
     for (uint32_t i = 0; i < peers->scene->roster.count; i++)
         peers->lives[i] = 1;
     for (uint32_t i = 0; i < peers->tp; i++)
@@ -391,12 +390,12 @@ static void open_in(peers_t *peers, const actor_type_t *type, topology_kind_t ki
     peers_run(peers);
 }
 
-void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
+void peers_open(peers_t *peers, const actor_type_t *type, actor_kind_t kind)
 {
     open_in(peers, type, kind, false);
 }
 
-void peers_open_large(peers_t *peers, const actor_type_t *type, topology_kind_t kind)
+void peers_open_large(peers_t *peers, const actor_type_t *type, actor_kind_t kind)
 {
     open_in(peers, type, kind, true);
 }

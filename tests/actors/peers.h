@@ -74,9 +74,9 @@ typedef struct {
 } peers_t;
 
 /* As peers_open, in a deployment with a context of PROMPT_TOKENS_MAX and the largest chunks. */
-void peers_open_large(peers_t *peers, const actor_type_t *type, topology_kind_t kind);
+void peers_open_large(peers_t *peers, const actor_type_t *type, actor_kind_t kind);
 /* A group that is ready, and paired with the other side. */
-void peers_open(peers_t *peers, const actor_type_t *type, topology_kind_t kind);
+void peers_open(peers_t *peers, const actor_type_t *type, actor_kind_t kind);
 void peers_close(peers_t *peers);
 
 /* Everything has ended, and no rank holds a slot open. */

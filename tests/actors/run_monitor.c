@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     if (argc != 3 || topology_load(argv[2], &topology, &errors) != STATUS_OK)
         return 2;
     roster_init(&roster, &topology);
-    config.birth.id = topology_actor(&topology, TOPOLOGY_MONITOR, 0)->id;
+    config.birth.id = topology_actor(&topology, ACTOR_MONITOR, 0)->id;
     (void)snprintf(prefix, sizeof(prefix), "/lockstep-test-%d-", (int)getpid());
     if (endpoints_ipc(&endpoints, &roster, argv[1]) != STATUS_OK ||
         process_open(&config, &process) != STATUS_OK) {

@@ -34,17 +34,18 @@ void scene_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, u
     topology_derive_actors(topology);
 }
 
-/* On the topology that it has already. */
-static scene_t *open_on(scene_t *scene, const actor_type_t *type, topology_kind_t kind)
+scene_t *scene_open_on(const topology_t *topology, const actor_type_t *type, actor_kind_t kind)
 {
+    scene_t *scene = calloc(1, sizeof(*scene));
     actor_birth_t birth = {.incarnation = 1};
     arena_t arena;
     size_t bytes;
 
+    scene->topology = *topology;
     roster_init(&scene->roster, &scene->topology);
     scene->type = type;
-    scene->id = birth.id = kind == TOPOLOGY_RANK ? scene_rank(scene, TOPOLOGY_DECODE, 0, 0)
-                                                 : scene_actor(scene, kind, 0);
+    scene->id = birth.id =
+        kind == ACTOR_RANK ? scene_rank(scene, ACTOR_DECODE, 0, 0) : scene_actor(scene, kind, 0);
     birth.topology = &scene->topology;
     scene->capture = capture_open(&message_table, &scene->roster, scene->id);
     bytes = dispatch_bytes(type, &message_table, &birth);
@@ -56,26 +57,27 @@ static scene_t *open_on(scene_t *scene, const actor_type_t *type, topology_kind_
     return scene;
 }
 
-scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
+scene_t *scene_open(const actor_type_t *type, actor_kind_t kind, uint16_t prefills,
                     uint16_t decodes, uint16_t tp)
 {
-    scene_t *scene = calloc(1, sizeof(*scene));
+    static topology_t topology;
 
-    scene_topology(&scene->topology, prefills, decodes, tp);
-    return open_on(scene, type, kind);
+    topology = (topology_t){0};
+    scene_topology(&topology, prefills, decodes, tp);
+    return scene_open_on(&topology, type, kind);
 }
 
-scene_t *scene_open_large(const actor_type_t *type, topology_kind_t kind, uint16_t tp)
+scene_t *scene_open_large(const actor_type_t *type, actor_kind_t kind, uint16_t tp)
 {
-    scene_t *scene = calloc(1, sizeof(*scene));
-    topology_t *topology = &scene->topology;
+    static topology_t topology;
 
-    scene_topology(topology, 1, 1, tp);
-    topology->context_tokens = PROMPT_TOKENS_MAX;
-    topology->prefills[0].pages = topology->decodes[0].pages =
+    topology = (topology_t){0};
+    scene_topology(&topology, 1, 1, tp);
+    topology.context_tokens = PROMPT_TOKENS_MAX;
+    topology.prefills[0].pages = topology.decodes[0].pages =
         8 * (PROMPT_TOKENS_MAX / PAGE_TOKENS) + 2;
-    topology->prefills[0].chunk_tokens = topology->decodes[0].chunk_tokens = STEP_TOKENS_MAX;
-    return open_on(scene, type, kind);
+    topology.prefills[0].chunk_tokens = topology.decodes[0].chunk_tokens = STEP_TOKENS_MAX;
+    return scene_open_on(&topology, type, kind);
 }
 
 void scene_close(scene_t *scene)
@@ -118,10 +120,10 @@ void scene_exited_by(scene_t *scene, actor_id_t actor, incarnation_t incarnation
     message_exited_t exited = {actor, incarnation, (uint8_t)cause};
 
     capture_up_set(scene->capture, actor, false);
-    scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_exited, &exited);
+    scene_send(scene, scene_actor(scene, ACTOR_SUPERVISOR, 0), MESSAGE_exited, &exited);
 }
 
-actor_id_t scene_actor(const scene_t *scene, topology_kind_t kind, uint16_t instance)
+actor_id_t scene_actor(const scene_t *scene, actor_kind_t kind, uint16_t instance)
 {
     const topology_actor_t *actor = topology_actor(&scene->topology, kind, instance);
 
@@ -129,7 +131,7 @@ actor_id_t scene_actor(const scene_t *scene, topology_kind_t kind, uint16_t inst
     return actor->id;
 }
 
-actor_id_t scene_rank(const scene_t *scene, topology_kind_t kind, uint16_t instance, uint16_t rank)
+actor_id_t scene_rank(const scene_t *scene, actor_kind_t kind, uint16_t instance, uint16_t rank)
 {
     const topology_actor_t *actor = topology_rank(&scene->topology, kind, instance, rank);
 

@@ -21,10 +21,12 @@ typedef struct {
 void scene_topology(topology_t *topology, uint16_t prefills, uint16_t decodes, uint16_t tp);
 /* One gateway, `prefills` and `decodes` groups of `tp` ranks, two transfers. The actor is
  * instance 0 of `kind`, or rank 0 of decode group 0. */
-scene_t *scene_open(const actor_type_t *type, topology_kind_t kind, uint16_t prefills,
+scene_t *scene_open(const actor_type_t *type, actor_kind_t kind, uint16_t prefills,
                     uint16_t decodes, uint16_t tp);
 /* One group of each kind, in which everything is as large as a topology may say. */
-scene_t *scene_open_large(const actor_type_t *type, topology_kind_t kind, uint16_t tp);
+scene_t *scene_open_large(const actor_type_t *type, actor_kind_t kind, uint16_t tp);
+/* On this topology, which is copied. */
+scene_t *scene_open_on(const topology_t *topology, const actor_type_t *type, actor_kind_t kind);
 void scene_close(scene_t *scene);
 
 /* Dispatches one message and runs the planner. `status` of the handler is judged by the counters
@@ -38,8 +40,8 @@ void scene_exited(scene_t *scene, actor_id_t actor, incarnation_t incarnation);
 void scene_exited_by(scene_t *scene, actor_id_t actor, incarnation_t incarnation,
                      exit_cause_t cause);
 
-actor_id_t scene_actor(const scene_t *scene, topology_kind_t kind, uint16_t instance);
-actor_id_t scene_rank(const scene_t *scene, topology_kind_t kind, uint16_t instance, uint16_t rank);
+actor_id_t scene_actor(const scene_t *scene, actor_kind_t kind, uint16_t instance);
+actor_id_t scene_rank(const scene_t *scene, actor_kind_t kind, uint16_t instance, uint16_t rank);
 /* The oldest push of `id` to `to`, taken out; fails the test if there is none. */
 const void *scene_take(scene_t *scene, actor_id_t to, uint16_t id);
 /* Fails the test if anything was pushed that nobody took. */

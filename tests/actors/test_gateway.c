@@ -12,7 +12,7 @@ static const uint32_t prompt[600] = {5, 6, 7};
 
 static int setup(void **state)
 {
-    scene_t *scene = scene_open(&gateway_type, TOPOLOGY_GATEWAY, 2, 2, 1);
+    scene_t *scene = scene_open(&gateway_type, ACTOR_GATEWAY, 2, 2, 1);
 
     scene_tick(scene, 50);
     *state = scene;
@@ -27,17 +27,17 @@ static int teardown(void **state)
 
 static actor_id_t scheduler(scene_t *scene)
 {
-    return scene_actor(scene, TOPOLOGY_SCHEDULER, 0);
+    return scene_actor(scene, ACTOR_SCHEDULER, 0);
 }
 
 static actor_id_t prefill(scene_t *scene, uint16_t instance)
 {
-    return scene_actor(scene, TOPOLOGY_PREFILL, instance);
+    return scene_actor(scene, ACTOR_PREFILL, instance);
 }
 
 static actor_id_t decode(scene_t *scene, uint16_t instance)
 {
-    return scene_actor(scene, TOPOLOGY_DECODE, instance);
+    return scene_actor(scene, ACTOR_DECODE, instance);
 }
 
 static void ask(scene_t *scene, uint64_t client, uint32_t output_tokens_max, uint32_t deadline_ms)
@@ -56,7 +56,7 @@ static void answer_route(scene_t *scene, const message_route_t *route, uint16_t 
 
     routed.prefill = prefill(scene, instance);
     routed.decode = decode(scene, instance);
-    routed.transfer = scene_actor(scene, TOPOLOGY_TRANSFER, 0);
+    routed.transfer = scene_actor(scene, ACTOR_TRANSFER, 0);
     scene_send(scene, scheduler(scene), MESSAGE_routed, &routed);
 }
 
@@ -306,7 +306,7 @@ static void test_second_charge_ends_it_as_poisoned(void **state)
         end.charge = 1;
         scene_send(scene, prefill(scene, 0), MESSAGE_end, &end);
     }
-    scene_take(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_incident);
+    scene_take(scene, scene_actor(scene, ACTOR_SUPERVISOR, 0), MESSAGE_incident);
     kept = scene_take(scene, PORT_CLIENT, MESSAGE_client_poisoned);
     assert_int_equal(kept->client, 1);
     assert_int_equal(kept->request, end.request);
@@ -346,7 +346,7 @@ static void test_who_crashes_its_leader_again_and_again_is_poisoned(void **state
         assert_int_equal(m->attempt, life + 1);
     }
     assert_null(next_life(scene, 4, EXIT_FAILED_ITSELF));
-    scene_take(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_incident);
+    scene_take(scene, scene_actor(scene, ACTOR_SUPERVISOR, 0), MESSAGE_incident);
     scene_take(scene, PORT_CLIENT, MESSAGE_client_poisoned);
     expect_client_end(scene, 1, END_POISONED, 0);
     scene_expect_nothing(scene);
@@ -396,7 +396,7 @@ static void test_who_crashes_its_transfer_is_poisoned(void **state)
     scene_t *scene = *state;
 
     ask(scene, 1, 8, 0);
-    assert_int_equal(count_crashes(scene, scene_actor(scene, TOPOLOGY_TRANSFER, 0), false), 4);
+    assert_int_equal(count_crashes(scene, scene_actor(scene, ACTOR_TRANSFER, 0), false), 4);
 }
 
 static void test_a_crash_of_its_transfer_counts_after_the_leaders_end(void **state)
@@ -404,7 +404,7 @@ static void test_a_crash_of_its_transfer_counts_after_the_leaders_end(void **sta
     scene_t *scene = *state;
 
     ask(scene, 1, 8, 0);
-    assert_int_equal(count_crashes(scene, scene_actor(scene, TOPOLOGY_TRANSFER, 0), true), 4);
+    assert_int_equal(count_crashes(scene, scene_actor(scene, ACTOR_TRANSFER, 0), true), 4);
 }
 
 static void test_who_is_with_a_leader_that_was_killed_is_no_suspect(void **state)
@@ -626,7 +626,7 @@ static void degrade(scene_t *scene, actor_id_t actor)
 {
     const message_degraded_t *told;
 
-    scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_degraded,
+    scene_send(scene, scene_actor(scene, ACTOR_SUPERVISOR, 0), MESSAGE_degraded,
                &(message_degraded_t){actor});
     told = scene_take(scene, PORT_CLIENT, MESSAGE_degraded);
     assert_int_equal(told->actor, actor);
@@ -641,7 +641,7 @@ static void test_nobody_waits_for_what_stays_down(void **state)
 
     tokens_from(scene, prefill(scene, 0), m, 1, 0, (uint32_t[]){11}, 1);
     expect_client_tokens(scene, 1, 0, 11, 1);
-    degrade(scene, scene_rank(scene, TOPOLOGY_DECODE, 0, 0)); /* its leader lives, and can do nothing */
+    degrade(scene, scene_rank(scene, ACTOR_DECODE, 0, 0)); /* its leader lives, and can do nothing */
     scene_take(scene, prefill(scene, 0), MESSAGE_abort);
     answer_route(scene, scene_take(scene, scheduler(scene), MESSAGE_route), 1);
     assert_int_equal(
@@ -701,7 +701,7 @@ static void test_a_gateway_that_closes_lets_what_it_has_end_and_nobody_in(void *
     const message_client_end_t *end;
 
     submit(scene, 2);
-    scene_send(scene, scene_actor(scene, TOPOLOGY_SUPERVISOR, 0), MESSAGE_stop,
+    scene_send(scene, scene_actor(scene, ACTOR_SUPERVISOR, 0), MESSAGE_stop,
                &(message_stop_t){1000});
     scene_take(scene, PORT_CLIENT, MESSAGE_client_close);
     ask(scene, 3, 8, 0);
@@ -725,7 +725,7 @@ static void test_a_gateway_that_closes_lets_what_it_has_end_and_nobody_in(void *
 static void test_an_operators_wish_goes_to_the_supervisor_and_its_answer_back(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t supervisor = scene_actor(scene, TOPOLOGY_SUPERVISOR, 0);
+    actor_id_t supervisor = scene_actor(scene, ACTOR_SUPERVISOR, 0);
     message_drain_t drain = {decode(scene, 1), 1, 0};
     message_drain_answer_t answer = {decode(scene, 1), STATUS_REFUSED, {"no", 2}};
 

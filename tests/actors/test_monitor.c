@@ -21,7 +21,7 @@ static scene_t *scene;
 static int set_up(void **state)
 {
     (void)state;
-    scene = scene_open(&monitor_type, TOPOLOGY_MONITOR, 1, 1, 2);
+    scene = scene_open(&monitor_type, ACTOR_MONITOR, 1, 1, 2);
     return 0;
 }
 
@@ -119,7 +119,7 @@ static void test_a_name_that_is_nobodys_is_answered_with_nothing(void **state)
 
 static void test_a_report_reads_figures_of_a_living_process(void **state)
 {
-    const actor_id_t decode = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    const actor_id_t decode = scene_actor(scene, ACTOR_DECODE, 0);
     char prefix[64], name[STATE_NAME_BYTES_MAX];
     const host_setup_t setup = {&scene->roster, 0, prefix};
     record_mailbox_t report;

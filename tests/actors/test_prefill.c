@@ -14,7 +14,7 @@ static int setup(void **state)
 {
     static peers_t peers;
 
-    peers_open(&peers, &prefill_type, TOPOLOGY_PREFILL);
+    peers_open(&peers, &prefill_type, ACTOR_PREFILL);
     *state = &peers;
     return 0;
 }
@@ -113,7 +113,7 @@ static void test_no_parameters_at_any_length_are_more_than_a_step_holds(void **s
     static peers_t peers;
 
     (void)state;
-    peers_open_large(&peers, &prefill_type, TOPOLOGY_PREFILL);
+    peers_open_large(&peers, &prefill_type, ACTOR_PREFILL);
     peers.sampling.repetition_penalty = 10;
     peers.sampling.logprobs = LOGPROBS_MAX + 1;
     peers.sampling.bias_tokens = (u32s_view_t){bias_tokens, LOGIT_BIAS_MAX};
@@ -451,7 +451,7 @@ static bool run_with_fault(peers_fault_t fault, uint32_t at)
     static peers_t peers;
     bool fell;
 
-    peers_open(&peers, &prefill_type, TOPOLOGY_PREFILL);
+    peers_open(&peers, &prefill_type, ACTOR_PREFILL);
     request(&peers, PEERS_REQUEST, 800, 4);
     fell = peers_suffer(&peers, fault, at);
     expect_all_free(&peers);

@@ -16,12 +16,15 @@ static scene_t *scene;
 
 static actor_id_t leader(void)
 {
-    return scene_actor(scene, TOPOLOGY_DECODE, 0);
+    return scene_actor(scene, ACTOR_DECODE, 0);
 }
 
-static actor_id_t transfer(void)
+static actor_id_t orderers[2];
+
+/* Who orders copies: a transfer, or in some tests an actor of the other kind that may. */
+static actor_id_t orderer(void)
 {
-    return scene_actor(scene, TOPOLOGY_TRANSFER, 0);
+    return orderers[0];
 }
 
 static void reform(uint64_t epoch)
@@ -39,14 +42,20 @@ static void quiesced(uint64_t epoch)
 }
 
 /* Ready for steps of EPOCH; nothing is left to take. */
-static int setup(void **state)
+static int set_up(actor_kind_t kind)
 {
+    static topology_t topology;
     message_device_ready_t ready = {.pool = {0, 1, {"/pool", 5}, 64}, .pages = 64, .slots = 8};
     message_rank_joined_t joined = {.accepted = 1};
     const message_rank_join_t *join;
 
-    (void)state;
-    scene = scene_open(&rank_type, TOPOLOGY_RANK, 1, 1, 2);
+    topology = (topology_t){0};
+    scene_topology(&topology, 1, 1, 2);
+    for (uint16_t i = 0; i < COUNT_OF(orderers); i++)
+        orderers[i] = topology_actor(&topology, ACTOR_TRANSFER, i)->id;
+    for (uint16_t i = 0; i < COUNT_OF(orderers); i++)
+        topology.actors[orderers[i]].kind = (uint16_t)kind;
+    scene = scene_open_on(&topology, &rank_type, ACTOR_RANK);
     scene_send(scene, PORT_DEVICE, MESSAGE_device_ready, &ready);
     join = scene_take(scene, leader(), MESSAGE_rank_join);
     assert_int_equal(join->pages, 64);
@@ -59,6 +68,18 @@ static int setup(void **state)
     scene_take(scene, leader(), MESSAGE_quiesced);
     scene_expect_nothing(scene);
     return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return set_up(ACTOR_TRANSFER);
+}
+
+static int setup_mirror(void **state)
+{
+    (void)state;
+    return set_up(ACTOR_MIRROR);
 }
 
 static int teardown(void **state)
@@ -96,10 +117,10 @@ static void pull(uint64_t request, uint64_t copy, uint64_t epoch)
                                    {.unit = UNIT_SLOT, .source = 1, .target = 2}};
     message_pull_t m = {.request = request, .attempt = 1, .copy = copy, .epoch = epoch};
 
-    m.source = scene_rank(scene, TOPOLOGY_PREFILL, 0, 0);
+    m.source = scene_rank(scene, ACTOR_PREFILL, 0, 0);
     m.items.data = items;
     m.items.count = 2;
-    scene_send(scene, transfer(), MESSAGE_pull, &m);
+    scene_send(scene, orderer(), MESSAGE_pull, &m);
 }
 
 static void copied(uint64_t copy, uint8_t status)
@@ -203,16 +224,16 @@ static void test_pulls_wait_for_the_device_in_order(void **state)
     assert_int_equal(first->items.data[0].digest, 8);
     scene_expect_nothing(scene);
     copied(second->copy, STATUS_CORRUPT);
-    m = scene_take(scene, transfer(), MESSAGE_pulled);
+    m = scene_take(scene, orderer(), MESSAGE_pulled);
     assert_int_equal(m->copy, 72);
     assert_int_equal(m->status, STATUS_CORRUPT);
     third = scene_take(scene, PORT_DEVICE, MESSAGE_device_copy);
     copied(first->copy, STATUS_OK);
     copied(third->copy, STATUS_OK);
-    assert_int_equal(
-        ((const message_pulled_t *)scene_take(scene, transfer(), MESSAGE_pulled))->copy, 71);
-    assert_int_equal(
-        ((const message_pulled_t *)scene_take(scene, transfer(), MESSAGE_pulled))->copy, 73);
+    assert_int_equal(((const message_pulled_t *)scene_take(scene, orderer(), MESSAGE_pulled))->copy,
+                     71);
+    assert_int_equal(((const message_pulled_t *)scene_take(scene, orderer(), MESSAGE_pulled))->copy,
+                     73);
     scene_expect_nothing(scene);
 }
 
@@ -224,12 +245,12 @@ static void test_a_cancelled_pull_that_waits_is_answered_at_once(void **state)
     (void)state;
     for (uint64_t i = 1; i <= 3; i++)
         pull(i, 70 + i, EPOCH);
-    scene_send(scene, transfer(), MESSAGE_pull_cancel, &cancel);
-    m = scene_take(scene, transfer(), MESSAGE_pulled);
+    scene_send(scene, orderer(), MESSAGE_pull_cancel, &cancel);
+    m = scene_take(scene, orderer(), MESSAGE_pulled);
     assert_int_equal(m->copy, 73);
     cancel.request = 1; /* at the device: it ends by itself */
-    scene_send(scene, transfer(), MESSAGE_pull_cancel, &cancel);
-    assert_null(capture_find(scene->capture, transfer(), MESSAGE_pulled));
+    scene_send(scene, orderer(), MESSAGE_pull_cancel, &cancel);
+    assert_null(capture_find(scene->capture, orderer(), MESSAGE_pulled));
 }
 
 static void test_a_reform_answers_waiting_pulls_and_refuses_those_of_the_old_epoch(void **state)
@@ -240,34 +261,34 @@ static void test_a_reform_answers_waiting_pulls_and_refuses_those_of_the_old_epo
     for (uint64_t i = 1; i <= 3; i++)
         pull(i, 70 + i, EPOCH);
     reform(EPOCH + 1);
-    m = scene_take(scene, transfer(), MESSAGE_pulled);
+    m = scene_take(scene, orderer(), MESSAGE_pulled);
     assert_int_equal(m->copy, 73);
     assert_int_equal(m->status, STATUS_STALE);
     pull(4, 74, EPOCH);
-    m = scene_take(scene, transfer(), MESSAGE_pulled);
+    m = scene_take(scene, orderer(), MESSAGE_pulled);
     assert_int_equal(m->status, STATUS_STALE);
 }
 
 static void test_copies_of_an_exited_transfer_are_fenced_when_none_runs_and_none_comes(void **state)
 {
-    message_fence_copies_t fence = {transfer(), 1};
+    message_fence_copies_t fence = {orderer(), 1};
     const message_device_copy_t *running;
     const message_copies_fenced_t *m;
 
     (void)state;
     pull(1, 71, EPOCH);
     running = scene_take(scene, PORT_DEVICE, MESSAGE_device_copy);
-    scene_exited(scene, transfer(), 1);
+    scene_exited(scene, orderer(), 1);
     scene_send(scene, leader(), MESSAGE_fence_copies, &fence);
     assert_null(capture_find(scene->capture, leader(), MESSAGE_copies_fenced));
     copied(running->copy, STATUS_OK);
     m = scene_take(scene, leader(), MESSAGE_copies_fenced);
-    assert_int_equal(m->actor, transfer());
+    assert_int_equal(m->actor, orderer());
     assert_int_equal(m->incarnation, 1);
-    capture_up_set(scene->capture, transfer(), true);
+    capture_up_set(scene->capture, orderer(), true);
     pull(2, 72, EPOCH); /* of the life that was fenced */
     assert_int_equal(
-        ((const message_pulled_t *)scene_take(scene, transfer(), MESSAGE_pulled))->status,
+        ((const message_pulled_t *)scene_take(scene, orderer(), MESSAGE_pulled))->status,
         STATUS_REFUSED);
     scene_expect_nothing(scene);
 }
@@ -280,15 +301,15 @@ static void test_a_copy_that_outlives_its_transfer_is_not_told_to_the_next_life(
     (void)state;
     pull(1, 71, EPOCH);
     running = scene_take(scene, PORT_DEVICE, MESSAGE_device_copy);
-    scene_exited(scene, transfer(), 1);
-    capture_up_set(scene->capture, transfer(), true);
+    scene_exited(scene, orderer(), 1);
+    capture_up_set(scene->capture, orderer(), true);
     copied(running->copy, STATUS_OK);
     scene_expect_nothing(scene);
 }
 
 static void test_a_transfer_it_never_heard_of_is_fenced_too(void **state)
 {
-    message_fence_copies_t fence = {scene_actor(scene, TOPOLOGY_TRANSFER, 1), 4};
+    message_fence_copies_t fence = {orderers[1], 4};
 
     (void)state;
     scene_send(scene, leader(), MESSAGE_fence_copies, &fence);
@@ -317,7 +338,7 @@ static void test_a_new_leader_hears_no_answer_to_the_one_before(void **state)
     message_step_done_t done = {.epoch = EPOCH, .seq = 1};
     message_peer_pool_t peer = {.pool = {.rank = 9, .incarnation = 1, .name = {"/peer", 5}}};
     message_device_mapped_t mapped = {.rank = 9, .incarnation = 1};
-    message_fence_copies_t fence = {transfer(), 1};
+    message_fence_copies_t fence = {orderer(), 1};
     const message_device_copy_t *running;
 
     (void)state;
@@ -334,7 +355,7 @@ static void test_a_new_leader_hears_no_answer_to_the_one_before(void **state)
     scene_take(scene, leader(), MESSAGE_rank_join);
     scene_send(scene, PORT_DEVICE, MESSAGE_device_mapped, &mapped);
     copied(running->copy, STATUS_OK);
-    scene_take(scene, transfer(), MESSAGE_pulled);
+    scene_take(scene, orderer(), MESSAGE_pulled);
     scene_expect_nothing(scene);
     scene_send(scene, leader(), MESSAGE_peer_pool, &peer);
     scene_take(scene, PORT_DEVICE, MESSAGE_device_map);
@@ -355,6 +376,9 @@ static void test_a_device_that_cannot_go_on_ends_the_rank(void **state)
 
 #define ALONE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+/* What orders copies is a kind, not a transfer. */
+#define OF_MIRROR(test) cmocka_unit_test_setup_teardown(test, setup_mirror, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +392,12 @@ int main(void)
         ALONE(test_copies_of_an_exited_transfer_are_fenced_when_none_runs_and_none_comes),
         ALONE(test_a_copy_that_outlives_its_transfer_is_not_told_to_the_next_life),
         ALONE(test_a_transfer_it_never_heard_of_is_fenced_too),
+        OF_MIRROR(test_pulls_wait_for_the_device_in_order),
+        OF_MIRROR(test_a_cancelled_pull_that_waits_is_answered_at_once),
+        OF_MIRROR(test_a_reform_answers_waiting_pulls_and_refuses_those_of_the_old_epoch),
+        OF_MIRROR(test_copies_of_an_exited_transfer_are_fenced_when_none_runs_and_none_comes),
+        OF_MIRROR(test_a_copy_that_outlives_its_transfer_is_not_told_to_the_next_life),
+        OF_MIRROR(test_a_transfer_it_never_heard_of_is_fenced_too),
         ALONE(test_a_new_leader_is_joined_again),
         ALONE(test_a_new_leader_hears_no_answer_to_the_one_before),
         ALONE(test_a_device_that_cannot_go_on_ends_the_rank),

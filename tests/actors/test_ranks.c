@@ -41,12 +41,12 @@ static char prefix[64];
 
 static actor_id_t leader_id(void)
 {
-    return topology_actor(&topology, TOPOLOGY_DECODE, 0)->id;
+    return topology_actor(&topology, ACTOR_DECODE, 0)->id;
 }
 
 static actor_id_t supervisor_id(void)
 {
-    return topology_actor(&topology, TOPOLOGY_SUPERVISOR, 0)->id;
+    return topology_actor(&topology, ACTOR_SUPERVISOR, 0)->id;
 }
 
 /* ---- a device that goes astray --------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 
 static int setup(void **state)
 {
-    *state = scene_open(&scheduler_type, TOPOLOGY_SCHEDULER, 4, 2, 1);
+    *state = scene_open(&scheduler_type, ACTOR_SCHEDULER, 4, 2, 1);
     return 0;
 }
 
@@ -20,7 +20,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void report(scene_t *scene, topology_kind_t kind, uint16_t instance, message_instance_t load)
+static void report(scene_t *scene, actor_kind_t kind, uint16_t instance, message_instance_t load)
 {
     load.ready = 1;
     load.pages = load.pages ? load.pages : 64;
@@ -30,9 +30,9 @@ static void report(scene_t *scene, topology_kind_t kind, uint16_t instance, mess
 static void all_report(scene_t *scene)
 {
     for (uint16_t i = 0; i < 4; i++)
-        report(scene, TOPOLOGY_PREFILL, i, (message_instance_t){0});
+        report(scene, ACTOR_PREFILL, i, (message_instance_t){0});
     for (uint16_t i = 0; i < 2; i++)
-        report(scene, TOPOLOGY_DECODE, i, (message_instance_t){.pages_free = 64});
+        report(scene, ACTOR_DECODE, i, (message_instance_t){.pages_free = 64});
 }
 
 static const message_routed_t *route(scene_t *scene, uint64_t request, uint32_t prompt_tokens,
@@ -40,7 +40,7 @@ static const message_routed_t *route(scene_t *scene, uint64_t request, uint32_t 
 {
     static uint64_t keys[64];
     message_route_t m = {.request = request, .attempt = 1, .replay = replay};
-    actor_id_t gateway = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
+    actor_id_t gateway = scene_actor(scene, ACTOR_GATEWAY, 0);
 
     for (uint32_t i = 0; i < 64; i++)
         keys[i] = first_key + i;
@@ -83,10 +83,10 @@ static void test_holder_of_the_prefix_wins_until_it_is_swamped(void **state)
     all_report(scene);
     holder = route(scene, 1, 4000, 1000, 0)->prefill;
     all_report(scene);
-    report(scene, TOPOLOGY_PREFILL, (uint16_t)0, (message_instance_t){.opened = 1});
-    assert_int_equal(holder, scene_actor(scene, TOPOLOGY_PREFILL, 0));
+    report(scene, ACTOR_PREFILL, (uint16_t)0, (message_instance_t){.opened = 1});
+    assert_int_equal(holder, scene_actor(scene, ACTOR_PREFILL, 0));
     assert_int_equal(route(scene, 2, 4001, 1000, 0)->prefill, holder);
-    report(scene, TOPOLOGY_PREFILL, 0, (message_instance_t){.opened = 2, .queued_tokens = 100000});
+    report(scene, ACTOR_PREFILL, 0, (message_instance_t){.opened = 2, .queued_tokens = 100000});
     assert_int_not_equal(route(scene, 3, 4001, 1000, 0)->prefill, holder);
 }
 
@@ -96,11 +96,9 @@ static void test_dead_holder_is_forgotten(void **state)
     scene_t *scene = *state;
 
     all_report(scene);
-    assert_int_equal(route(scene, 1, 4000, 1000, 0)->prefill,
-                     scene_actor(scene, TOPOLOGY_PREFILL, 0));
-    scene_exited(scene, scene_actor(scene, TOPOLOGY_PREFILL, 0), 1);
-    assert_int_equal(route(scene, 2, 4000, 1000, 0)->prefill,
-                     scene_actor(scene, TOPOLOGY_PREFILL, 1));
+    assert_int_equal(route(scene, 1, 4000, 1000, 0)->prefill, scene_actor(scene, ACTOR_PREFILL, 0));
+    scene_exited(scene, scene_actor(scene, ACTOR_PREFILL, 0), 1);
+    assert_int_equal(route(scene, 2, 4000, 1000, 0)->prefill, scene_actor(scene, ACTOR_PREFILL, 1));
 }
 
 static void test_decode_with_most_room_wins(void **state)
@@ -108,8 +106,8 @@ static void test_decode_with_most_room_wins(void **state)
     scene_t *scene = *state;
 
     all_report(scene);
-    report(scene, TOPOLOGY_DECODE, 0, (message_instance_t){.pages_free = 10});
-    assert_int_equal(route(scene, 1, 300, 1000, 0)->decode, scene_actor(scene, TOPOLOGY_DECODE, 1));
+    report(scene, ACTOR_DECODE, 0, (message_instance_t){.pages_free = 10});
+    assert_int_equal(route(scene, 1, 300, 1000, 0)->decode, scene_actor(scene, ACTOR_DECODE, 1));
 }
 
 static void test_full_queues_refuse_the_new_but_never_a_replay(void **state)
@@ -118,7 +116,7 @@ static void test_full_queues_refuse_the_new_but_never_a_replay(void **state)
 
     all_report(scene);
     for (uint16_t i = 0; i < 4; i++)
-        report(scene, TOPOLOGY_PREFILL, i, (message_instance_t){.queued = 4});
+        report(scene, ACTOR_PREFILL, i, (message_instance_t){.queued = 4});
     assert_int_equal(route(scene, 1, 300, 1000, 0)->outcome, ROUTE_OVERLOADED);
     assert_int_equal(route(scene, 1, 300, 1000, 1)->outcome, ROUTE_OK);
 }
@@ -140,18 +138,18 @@ static void test_what_a_busy_or_absent_instance_holds_is_not_too_large(void **st
     for (uint16_t large = 0; large < 4; large++) {
         all_report(scene);
         assert_int_equal(route(scene, 1, prompt, 1000, 0)->outcome, ROUTE_TOO_LARGE);
-        report(scene, TOPOLOGY_PREFILL, large, (message_instance_t){.pages = 100, .queued = 4});
+        report(scene, ACTOR_PREFILL, large, (message_instance_t){.pages = 100, .queued = 4});
         /* Decode says more than prefill where both cannot. */
         assert_int_equal(route(scene, 2, prompt, 1000, 0)->outcome, ROUTE_TOO_LARGE);
-        report(scene, TOPOLOGY_DECODE, 1, (message_instance_t){.pages = 100});
+        report(scene, ACTOR_DECODE, 1, (message_instance_t){.pages = 100});
         assert_int_equal(route(scene, 3, prompt, 1000, 0)->outcome, ROUTE_OVERLOADED);
         assert_int_equal(route(scene, 4, prompt, 1000, 1)->outcome, ROUTE_OK);
-        scene_exited(scene, scene_actor(scene, TOPOLOGY_PREFILL, large), 1);
+        scene_exited(scene, scene_actor(scene, ACTOR_PREFILL, large), 1);
         assert_int_equal(route(scene, 5, prompt, 1000, 0)->outcome, ROUTE_NO_INSTANCE);
-        capture_up_set(scene->capture, scene_actor(scene, TOPOLOGY_PREFILL, large), true);
+        capture_up_set(scene->capture, scene_actor(scene, ACTOR_PREFILL, large), true);
         all_report(scene);
-        scene_exited(scene, scene_actor(scene, TOPOLOGY_DECODE, 1), 1);
-        capture_up_set(scene->capture, scene_actor(scene, TOPOLOGY_DECODE, 1), true);
+        scene_exited(scene, scene_actor(scene, ACTOR_DECODE, 1), 1);
+        capture_up_set(scene->capture, scene_actor(scene, ACTOR_DECODE, 1), true);
     }
 }
 

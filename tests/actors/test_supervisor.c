@@ -10,7 +10,7 @@
 
 static int setup(void **state)
 {
-    *state = scene_open(&supervisor_type, TOPOLOGY_SUPERVISOR, 1, 1, 2);
+    *state = scene_open(&supervisor_type, ACTOR_SUPERVISOR, 1, 1, 2);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static void test_every_pair_is_decided(void **state)
 static void test_dead_child_is_announced_before_its_next_life(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t victim = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    actor_id_t victim = scene_actor(scene, ACTOR_DECODE, 0);
     capture_push_t push;
 
     start(scene);
@@ -85,8 +85,8 @@ static void test_dead_child_is_announced_before_its_next_life(void **state)
 static void test_who_joins_later_hears_of_the_ends_before(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t victim = scene_actor(scene, TOPOLOGY_DECODE, 0);
-    actor_id_t late = scene_actor(scene, TOPOLOGY_TRANSFER, 0);
+    actor_id_t victim = scene_actor(scene, ACTOR_DECODE, 0);
+    actor_id_t late = scene_actor(scene, ACTOR_TRANSFER, 0);
     message_joined_t joined = {late, 1};
     const message_exited_t *m;
 
@@ -106,7 +106,7 @@ static void test_who_joins_later_hears_of_the_ends_before(void **state)
 static void test_an_incident_is_kept_of_who_said_it(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t leader = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    actor_id_t leader = scene_actor(scene, ACTOR_DECODE, 0);
     message_incident_t incident = {{"ranks differ", 12}};
     const message_keep_t *keep;
 
@@ -121,26 +121,26 @@ static void test_an_incident_is_kept_of_who_said_it(void **state)
 static void test_kill_names_a_life_and_charges_nobody(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t victim = scene_rank(scene, TOPOLOGY_DECODE, 0, 1);
+    actor_id_t victim = scene_rank(scene, ACTOR_DECODE, 0, 1);
     message_kill_t kill = {victim, 1, {"it did not quiesce", 18}};
 
     start(scene);
-    scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
+    scene_send(scene, scene_actor(scene, ACTOR_DECODE, 0), MESSAGE_kill, &kill);
     assert_int_equal(
         ((const message_signal_t *)scene_take(scene, PORT_PROCESS, MESSAGE_signal))->hard, 1);
-    scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
+    scene_send(scene, scene_actor(scene, ACTOR_DECODE, 0), MESSAGE_kill, &kill);
     scene_expect_nothing(scene); /* it is on its way */
     reap(scene, victim, 1, EXIT_KILLED_OUTSIDE);
     assert_int_equal(expect_exited(scene, victim, 1), EXIT_KILLED_BY_US);
     scene_take(scene, PORT_PROCESS, MESSAGE_spawn);
-    scene_send(scene, scene_actor(scene, TOPOLOGY_DECODE, 0), MESSAGE_kill, &kill);
+    scene_send(scene, scene_actor(scene, ACTOR_DECODE, 0), MESSAGE_kill, &kill);
     scene_expect_nothing(scene); /* the new life is another one */
 }
 
 /* Each of its lives ends at once, until there is no next one; returns how many there were. */
 static uint32_t degrade(scene_t *scene, actor_id_t victim)
 {
-    actor_id_t gateway = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
+    actor_id_t gateway = scene_actor(scene, ACTOR_GATEWAY, 0);
     incarnation_t incarnation;
     uint64_t now_ms = 50;
     uint32_t lives = 0, given_up = 0, told = 0;
@@ -164,8 +164,8 @@ static uint32_t degrade(scene_t *scene, actor_id_t victim)
 static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t victim = scene_actor(scene, TOPOLOGY_MONITOR, 0);
-    actor_id_t gateway = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
+    actor_id_t victim = scene_actor(scene, ACTOR_MONITOR, 0);
+    actor_id_t gateway = scene_actor(scene, ACTOR_GATEWAY, 0);
 
     start(scene);
     assert_int_equal(degrade(scene, victim), SUPERVISOR_RESTARTS_MAX + 1);
@@ -178,7 +178,7 @@ static void test_restarts_end_in_degraded_never_in_a_storm(void **state)
 static void test_stalled_child_is_put_down(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t victim = scene_actor(scene, TOPOLOGY_GATEWAY, 0);
+    actor_id_t victim = scene_actor(scene, ACTOR_GATEWAY, 0);
 
     start(scene);
     for (incarnation_t life = 1; life <= 2; life++) {
@@ -225,13 +225,13 @@ static void test_stop_asks_then_kills_then_ends_itself(void **state)
 
 static actor_id_t gateway(scene_t *scene)
 {
-    return scene_actor(scene, TOPOLOGY_GATEWAY, 0);
+    return scene_actor(scene, ACTOR_GATEWAY, 0);
 }
 
 static void test_stop_with_time_closes_the_gateways_first(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t other = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    actor_id_t other = scene_actor(scene, ACTOR_DECODE, 0);
 
     start(scene);
     scene_send(scene, PORT_PROCESS, MESSAGE_stop, &(message_stop_t){5000});
@@ -295,7 +295,7 @@ static void expect_draining(scene_t *scene, actor_id_t leader, uint8_t on)
 static void test_the_last_group_of_its_kind_is_drained_only_by_force(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t first = scene_actor(scene, TOPOLOGY_DECODE, 0);
+    actor_id_t first = scene_actor(scene, ACTOR_DECODE, 0);
 
     start(scene);
     assert_int_equal(drain(scene, gateway(scene), true, true), STATUS_REFUSED);
@@ -314,8 +314,8 @@ static void test_the_last_group_of_its_kind_is_drained_only_by_force(void **stat
 static void test_each_life_of_a_leader_knows_that_its_group_drains(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t first = scene_actor(scene, TOPOLOGY_DECODE, 0);
-    actor_id_t second = scene_actor(scene, TOPOLOGY_DECODE, 1);
+    actor_id_t first = scene_actor(scene, ACTOR_DECODE, 0);
+    actor_id_t second = scene_actor(scene, ACTOR_DECODE, 1);
     message_joined_t joined = {first, 2};
 
     start(scene);
@@ -337,8 +337,8 @@ static void test_each_life_of_a_leader_knows_that_its_group_drains(void **state)
 static void test_a_group_without_a_rank_is_no_other_that_takes_requests(void **state)
 {
     scene_t *scene = *state;
-    actor_id_t first = scene_actor(scene, TOPOLOGY_DECODE, 0);
-    actor_id_t second = scene_actor(scene, TOPOLOGY_DECODE, 1);
+    actor_id_t first = scene_actor(scene, ACTOR_DECODE, 0);
+    actor_id_t second = scene_actor(scene, ACTOR_DECODE, 1);
 
     start(scene);
     degrade(scene, (actor_id_t)(second + 1)); /* its first rank */
@@ -348,7 +348,7 @@ static void test_a_group_without_a_rank_is_no_other_that_takes_requests(void **s
 
 static int setup_two(void **state)
 {
-    *state = scene_open(&supervisor_type, TOPOLOGY_SUPERVISOR, 1, 2, 2);
+    *state = scene_open(&supervisor_type, ACTOR_SUPERVISOR, 1, 2, 2);
     return 0;
 }
 

@@ -13,20 +13,20 @@ enum { TP = 2, REQUEST = 9, TARGET_EPOCH = 5, SOURCE_EPOCH = 3, SLOT = 6 };
 
 static actor_id_t prefill(scene_t *scene)
 {
-    return scene_actor(scene, TOPOLOGY_PREFILL, 0);
+    return scene_actor(scene, ACTOR_PREFILL, 0);
 }
 
 static actor_id_t decode(scene_t *scene)
 {
-    return scene_actor(scene, TOPOLOGY_DECODE, 0);
+    return scene_actor(scene, ACTOR_DECODE, 0);
 }
 
 static actor_id_t rank(scene_t *scene, uint16_t number)
 {
-    return scene_rank(scene, TOPOLOGY_DECODE, 0, number);
+    return scene_rank(scene, ACTOR_DECODE, 0, number);
 }
 
-static void announce(scene_t *scene, topology_kind_t kind, uint64_t epoch)
+static void announce(scene_t *scene, actor_kind_t kind, uint64_t epoch)
 {
     record_pool_t pools[TP] = {0};
     message_targets_t m = {.epoch = epoch};
@@ -36,16 +36,16 @@ static void announce(scene_t *scene, topology_kind_t kind, uint64_t epoch)
     m.pools.data = pools;
     m.pools.count = TP;
     scene_send(scene, scene_actor(scene, kind, 0),
-               kind == TOPOLOGY_DECODE ? MESSAGE_targets : MESSAGE_sources, &m);
+               kind == ACTOR_DECODE ? MESSAGE_targets : MESSAGE_sources, &m);
 }
 
 static int setup(void **state)
 {
-    scene_t *scene = scene_open(&transfer_type, TOPOLOGY_TRANSFER, 1, 1, TP);
+    scene_t *scene = scene_open(&transfer_type, ACTOR_TRANSFER, 1, 1, TP);
 
-    announce(scene, TOPOLOGY_DECODE, TARGET_EPOCH);
-    scene_take(scene, scene_actor(scene, TOPOLOGY_SCHEDULER, 0), MESSAGE_instance);
-    announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH);
+    announce(scene, ACTOR_DECODE, TARGET_EPOCH);
+    scene_take(scene, scene_actor(scene, ACTOR_SCHEDULER, 0), MESSAGE_instance);
+    announce(scene, ACTOR_PREFILL, SOURCE_EPOCH);
     *state = scene;
     return 0;
 }
@@ -122,7 +122,7 @@ static void test_hand_over_lands_on_all_ranks_before_it_is_said(void **state)
     assert_int_equal(piece(scene, 0, 0, 2, 0)->taken, 1);
     for (uint16_t i = 0; i < TP; i++) {
         pulls[i] = scene_take(scene, rank(scene, i), MESSAGE_pull);
-        assert_int_equal(pulls[i]->source, scene_rank(scene, TOPOLOGY_PREFILL, 0, i));
+        assert_int_equal(pulls[i]->source, scene_rank(scene, ACTOR_PREFILL, 0, i));
         assert_int_equal(pulls[i]->items.count, 2);
         assert_int_equal(pulls[i]->items.data[1].source, 32);
         assert_int_equal(pulls[i]->items.data[1].target, 22);
@@ -287,7 +287,7 @@ static void test_new_target_epoch_ends_what_belongs_to_the_old(void **state)
     piece(scene, 0, 0, 3, 1);
     for (uint16_t i = 0; i < TP; i++)
         scene_take(scene, rank(scene, i), MESSAGE_pull);
-    announce(scene, TOPOLOGY_DECODE, TARGET_EPOCH + 1);
+    announce(scene, ACTOR_DECODE, TARGET_EPOCH + 1);
     assert_int_equal(
         ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
     expect_both_fenced(scene);
@@ -301,7 +301,7 @@ static void test_pulls_wait_for_the_epoch_that_open_names(void **state)
     scene_take(scene, decode(scene), MESSAGE_opened);
     piece(scene, 0, 0, 3, 1);
     scene_expect_nothing(scene);
-    announce(scene, TOPOLOGY_DECODE, TARGET_EPOCH + 1);
+    announce(scene, ACTOR_DECODE, TARGET_EPOCH + 1);
     for (uint16_t i = 0; i < TP; i++)
         assert_int_equal(
             ((const message_pull_t *)scene_take(scene, rank(scene, i), MESSAGE_pull))->epoch,
@@ -313,12 +313,12 @@ static void test_pulls_wait_for_the_source_epoch_that_pieces_name(void **state)
 {
     scene_t *scene = *state;
 
-    announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH - 1);
+    announce(scene, ACTOR_PREFILL, SOURCE_EPOCH - 1);
     open_attempt(scene, TARGET_EPOCH);
     scene_take(scene, decode(scene), MESSAGE_opened);
     assert_int_equal(piece(scene, 0, 0, 3, 1)->taken, 1);
     scene_expect_nothing(scene);
-    announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH);
+    announce(scene, ACTOR_PREFILL, SOURCE_EPOCH);
     for (uint16_t i = 0; i < TP; i++)
         scene_take(scene, rank(scene, i), MESSAGE_pull);
 }
@@ -333,7 +333,7 @@ static void test_new_source_epoch_ends_what_moves(void **state)
     piece(scene, 0, 0, 2, 0);
     for (uint16_t i = 0; i < TP; i++)
         pulls[i] = scene_take(scene, rank(scene, i), MESSAGE_pull);
-    announce(scene, TOPOLOGY_PREFILL, SOURCE_EPOCH + 1);
+    announce(scene, ACTOR_PREFILL, SOURCE_EPOCH + 1);
     assert_int_equal(
         ((const message_landed_t *)scene_take(scene, decode(scene), MESSAGE_landed))->failed, 1);
     for (uint16_t i = 0; i < TP; i++) {

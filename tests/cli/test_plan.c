@@ -128,8 +128,8 @@ static void test_flash_units_are_those_of_the_design(void **state)
     assert_int_equal(page, 998208);
     assert_int_equal(deployment.geometry.unit_bytes[UNIT_HISTORY], page);
     assert_int_equal(deployment.geometry.unit_bytes[UNIT_BORDER], border);
-    const deployment_group_t *prefill = deployment_group(&deployment, TOPOLOGY_PREFILL, 0);
-    const deployment_group_t *decode = deployment_group(&deployment, TOPOLOGY_DECODE, 0);
+    const deployment_group_t *prefill = deployment_group(&deployment, ACTOR_PREFILL, 0);
+    const deployment_group_t *decode = deployment_group(&deployment, ACTOR_DECODE, 0);
     assert_int_equal(prefill->bytes.history, prefill->counts[UNIT_HISTORY] * page);
     assert_int_equal(prefill->bytes.borders, prefill->counts[UNIT_BORDER] * border);
     assert_int_equal(decode->counts[UNIT_BORDER], 0);
@@ -199,7 +199,7 @@ static void test_every_example_has_a_plan_that_repeats(void **state)
         assert_memory_equal(&deployment, &second, sizeof(deployment));
         assert_string_equal(text, again);
         for (uint16_t a = 0; a < deployment.topology.actor_count; a++)
-            if (deployment.topology.actors[a].kind != TOPOLOGY_RANK ||
+            if (deployment.topology.actors[a].kind != ACTOR_RANK ||
                 deployment.topology.actors[a].rank == 0)
                 assert_non_null(strstr(text, deployment.topology.actors[a].name));
         free(text);

@@ -9,14 +9,14 @@ enum { TP = 2, OUTPUT = 4, LIFE = 2 };
 
 static const uint32_t prompt[MANNERS_PROMPT] = {5, 6, 7};
 
-static actor_id_t actor(const manners_t *m, topology_kind_t kind)
+static actor_id_t actor(const manners_t *m, actor_kind_t kind)
 {
     return topology_actor(m->topology, kind, 0)->id;
 }
 
-static topology_kind_t kind_of(const manners_t *m, actor_id_t id)
+static actor_kind_t kind_of(const manners_t *m, actor_id_t id)
 {
-    return (topology_kind_t)m->topology->actors[id].kind;
+    return (actor_kind_t)m->topology->actors[id].kind;
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
@@ -94,7 +94,7 @@ static uint16_t rank_says(const manners_t *m, const manners_turn_t *turn, const 
 
 /* ---- leaders --------------------------------------------------------------------------------- */
 
-static uint32_t pools_of(const manners_t *m, topology_kind_t kind, record_pool_t pools[TP])
+static uint32_t pools_of(const manners_t *m, actor_kind_t kind, record_pool_t pools[TP])
 {
     for (uint16_t i = 0; i < TP; i++)
         pools[i] = (record_pool_t){.rank = topology_rank(m->topology, kind, 0, i)->id,
@@ -150,34 +150,34 @@ static uint16_t prefill_says(manners_t *m, const manners_turn_t *turn, const voi
     *body = &said;
     memset(&said, 0, sizeof(said));
     switch (kind_of(m, m->self)) {
-    case TOPOLOGY_RANK:
+    case ACTOR_RANK:
         return leader_to_rank(m, turn, body);
-    case TOPOLOGY_DECODE:
+    case ACTOR_DECODE:
         if (turn->turn == 0) {
             said.pools.epoch = 7;
             said.pools.pools.data = pools;
-            said.pools.pools.count = pools_of(m, TOPOLOGY_PREFILL, pools);
+            said.pools.pools.count = pools_of(m, ACTOR_PREFILL, pools);
             return MESSAGE_pools;
         }
         said.reserve = (message_reserve_t){.request = turn->turn,
                                            .attempt = 1,
-                                           .gateway = actor(m, TOPOLOGY_GATEWAY),
-                                           .transfer = actor(m, TOPOLOGY_TRANSFER),
+                                           .gateway = actor(m, ACTOR_GATEWAY),
+                                           .transfer = actor(m, ACTOR_TRANSFER),
                                            .prompt_tokens = MANNERS_PROMPT,
                                            .limits.output_tokens_max = OUTPUT};
         return MESSAGE_reserve;
-    case TOPOLOGY_TRANSFER:
+    case ACTOR_TRANSFER:
         if (turn->turn == 0) {
             said.sources.epoch = 7;
             said.sources.pools.data = pools;
-            said.sources.pools.count = pools_of(m, TOPOLOGY_PREFILL, pools);
+            said.sources.pools.count = pools_of(m, ACTOR_PREFILL, pools);
             return MESSAGE_sources;
         }
         units[0] = (record_unit_t){.unit = UNIT_HISTORY, .index = 1, .rows = PAGE_TOKENS};
         units[1] = (record_unit_t){.unit = UNIT_SLOT};
         said.ready = (message_kv_ready_t){.request = request,
                                           .attempt = 1,
-                                          .decode = actor(m, TOPOLOGY_DECODE),
+                                          .decode = actor(m, ACTOR_DECODE),
                                           .source_epoch = 7,
                                           .piece = turn->turn % 2 == 0,
                                           .first_page = turn->turn % 2 == 0,
@@ -205,9 +205,9 @@ static uint16_t decode_says(manners_t *m, const manners_turn_t *turn, const void
     *body = &said;
     memset(&said, 0, sizeof(said));
     switch (kind_of(m, m->self)) {
-    case TOPOLOGY_RANK:
+    case ACTOR_RANK:
         return leader_to_rank(m, turn, body);
-    case TOPOLOGY_PREFILL:
+    case ACTOR_PREFILL:
         if (turn->asked_id == MESSAGE_pools) {
             said.pair = (message_pair_t){
                 .source_epoch = ((const message_pools_t *)turn->asked)->epoch, .state = PAIR_OK};
@@ -218,16 +218,16 @@ static uint16_t decode_says(manners_t *m, const manners_turn_t *turn, const void
         said.reserved = (message_reserved_t){((const message_reserve_t *)turn->asked)->request,
                                              ((const message_reserve_t *)turn->asked)->attempt};
         return turn->turn % 2 ? MESSAGE_reserved : MESSAGE_running;
-    case TOPOLOGY_TRANSFER:
+    case ACTOR_TRANSFER:
         if (turn->turn == 0) {
             said.targets.epoch = 9;
             said.targets.pools.data = pools;
-            said.targets.pools.count = pools_of(m, TOPOLOGY_DECODE, pools);
+            said.targets.pools.count = pools_of(m, ACTOR_DECODE, pools);
             return MESSAGE_targets;
         }
         said.open = (message_open_t){.request = turn->turn,
                                      .attempt = 1,
-                                     .prefill = actor(m, TOPOLOGY_PREFILL),
+                                     .prefill = actor(m, ACTOR_PREFILL),
                                      .pages = {pages, 2},
                                      .generations = {generations, 2},
                                      .epoch = 9};
@@ -250,14 +250,14 @@ static uint16_t leader_says(manners_t *m, const manners_turn_t *turn, const void
     const message_submit_t *submit = turn->asked;
 
     *body = &said;
-    if (kind_of(m, m->self) == TOPOLOGY_SCHEDULER) {
+    if (kind_of(m, m->self) == ACTOR_SCHEDULER) {
         said.instance = (message_instance_t){
             .ready = 1, .epoch = 7, .pages = 11, .pages_free = 11, .slots = 3, .slots_free = 3};
         return MESSAGE_instance;
     }
-    if (kind_of(m, m->self) != TOPOLOGY_GATEWAY)
-        return kind_of(m, turn->peer) == TOPOLOGY_PREFILL ? prefill_says(m, turn, body)
-                                                          : decode_says(m, turn, body);
+    if (kind_of(m, m->self) != ACTOR_GATEWAY)
+        return kind_of(m, turn->peer) == ACTOR_PREFILL ? prefill_says(m, turn, body)
+                                                       : decode_says(m, turn, body);
     if (turn->asked_id != MESSAGE_submit)
         return MANNERS_NOTHING;
     if (turn->turn % 3 == 2) {
@@ -287,19 +287,19 @@ static uint16_t gateway_says(const manners_t *m, const manners_turn_t *turn, con
 
     *body = &said;
     memset(&said, 0, sizeof(said));
-    if (kind_of(m, m->self) == TOPOLOGY_SCHEDULER) {
+    if (kind_of(m, m->self) == ACTOR_SCHEDULER) {
         said.route = (message_route_t){.request = turn->turn,
                                        .attempt = 1,
                                        .prompt_tokens = MANNERS_PROMPT,
                                        .total_tokens_max = MANNERS_PROMPT + OUTPUT};
         return MESSAGE_route;
     }
-    if (kind_of(m, m->self) != TOPOLOGY_PREFILL)
+    if (kind_of(m, m->self) != ACTOR_PREFILL)
         return MANNERS_NOTHING;
     said.submit = (message_submit_t){.request = turn->turn,
                                      .attempt = 1,
-                                     .decode = actor(m, TOPOLOGY_DECODE),
-                                     .transfer = actor(m, TOPOLOGY_TRANSFER),
+                                     .decode = actor(m, ACTOR_DECODE),
+                                     .transfer = actor(m, ACTOR_TRANSFER),
                                      .prompt = {prompt, MANNERS_PROMPT},
                                      .limits.output_tokens_max = OUTPUT};
     return MESSAGE_submit;
@@ -315,9 +315,9 @@ static uint16_t scheduler_says(const manners_t *m, const manners_turn_t *turn, c
     routed = (message_routed_t){.request = route->request,
                                 .attempt = route->attempt,
                                 .outcome = ROUTE_OK,
-                                .prefill = actor(m, TOPOLOGY_PREFILL),
-                                .decode = actor(m, TOPOLOGY_DECODE),
-                                .transfer = actor(m, TOPOLOGY_TRANSFER)};
+                                .prefill = actor(m, ACTOR_PREFILL),
+                                .decode = actor(m, ACTOR_DECODE),
+                                .transfer = actor(m, ACTOR_TRANSFER)};
     *body = &routed;
     return MESSAGE_routed;
 }
@@ -349,12 +349,12 @@ static uint16_t transfer_says(const manners_t *m, const manners_turn_t *turn, co
                : turn->turn % 3 == 1 ? MESSAGE_landed
                                      : MESSAGE_fenced;
     }
-    if (kind_of(m, m->self) != TOPOLOGY_RANK)
+    if (kind_of(m, m->self) != ACTOR_RANK)
         return MANNERS_NOTHING;
     said.pull = (message_pull_t){.request = turn->turn,
                                  .attempt = 1,
                                  .copy = turn->turn,
-                                 .source = topology_rank(m->topology, TOPOLOGY_PREFILL, 0, 0)->id,
+                                 .source = topology_rank(m->topology, ACTOR_PREFILL, 0, 0)->id,
                                  .source_incarnation = LIFE,
                                  .epoch = m->epoch};
     said.pull.items.data = &item;
@@ -367,16 +367,16 @@ uint16_t manners_next(manners_t *m, const manners_turn_t *turn, const void **bod
     if (turn->peer >= m->topology->actor_count)
         return MANNERS_NOTHING;
     switch (kind_of(m, turn->peer)) {
-    case TOPOLOGY_RANK:
+    case ACTOR_RANK:
         return rank_says(m, turn, body);
-    case TOPOLOGY_PREFILL:
-    case TOPOLOGY_DECODE:
+    case ACTOR_PREFILL:
+    case ACTOR_DECODE:
         return leader_says(m, turn, body);
-    case TOPOLOGY_GATEWAY:
+    case ACTOR_GATEWAY:
         return gateway_says(m, turn, body);
-    case TOPOLOGY_SCHEDULER:
+    case ACTOR_SCHEDULER:
         return scheduler_says(m, turn, body);
-    case TOPOLOGY_TRANSFER:
+    case ACTOR_TRANSFER:
         return transfer_says(m, turn, body);
     default:
         return MANNERS_NOTHING;

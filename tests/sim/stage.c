@@ -70,13 +70,12 @@ void stage_finish(world_t *world)
     world_close(world);
 }
 
-actor_id_t stage_actor(const world_t *world, topology_kind_t kind, uint16_t instance)
+actor_id_t stage_actor(const world_t *world, actor_kind_t kind, uint16_t instance)
 {
     return topology_actor(world_topology(world), kind, instance)->id;
 }
 
-actor_id_t stage_rank(const world_t *world, topology_kind_t leader, uint16_t instance,
-                      uint16_t rank)
+actor_id_t stage_rank(const world_t *world, actor_kind_t leader, uint16_t instance, uint16_t rank)
 {
     return topology_rank(world_topology(world), leader, instance, rank)->id;
 }
@@ -100,12 +99,11 @@ void stage_run_for(world_t *world, uint64_t us)
 
 const leader_counts_t *stage_decode(world_t *world)
 {
-    return leader_counts(
-        sim_dispatch(world_sim(world), stage_actor(world, TOPOLOGY_DECODE, 0))->self);
+    return leader_counts(sim_dispatch(world_sim(world), stage_actor(world, ACTOR_DECODE, 0))->self);
 }
 
 const leader_counts_t *stage_prefill(world_t *world)
 {
     return leader_counts(
-        sim_dispatch(world_sim(world), stage_actor(world, TOPOLOGY_PREFILL, 0))->self);
+        sim_dispatch(world_sim(world), stage_actor(world, ACTOR_PREFILL, 0))->self);
 }

@@ -23,9 +23,8 @@ world_t *stage_open(const topology_t *topology, const world_request_t *requests,
 /* Everything ends, everything is free, every answer is right; closes the world. */
 void stage_finish(world_t *world);
 
-actor_id_t stage_actor(const world_t *world, topology_kind_t kind, uint16_t instance);
-actor_id_t stage_rank(const world_t *world, topology_kind_t leader, uint16_t instance,
-                      uint16_t rank);
+actor_id_t stage_actor(const world_t *world, actor_kind_t kind, uint16_t instance);
+actor_id_t stage_rank(const world_t *world, actor_kind_t leader, uint16_t instance, uint16_t rank);
 /* Until that actor has handled that message; fails the test if it never does. */
 void stage_run_to(world_t *world, actor_id_t actor, uint16_t id);
 void stage_run_for(world_t *world, uint64_t us);

@@ -35,8 +35,8 @@ static void test_deadlines_end_what_waits_and_what_runs(void **state)
     for (uint32_t i = 0; i < COUNT_OF(deadlines_ms); i++)
         world_client(world, i)->deadline_ms = deadlines_ms[i];
     stage_run_for(world, READY_US);
-    world_slow(world, stage_rank(world, TOPOLOGY_PREFILL, 0, 0), 100);
-    world_slow(world, stage_rank(world, TOPOLOGY_DECODE, 0, 0), 100);
+    world_slow(world, stage_rank(world, ACTOR_PREFILL, 0, 0), 100);
+    world_slow(world, stage_rank(world, ACTOR_DECODE, 0, 0), 100);
     stage_run_for(world, SECOND_US);
     assert_int_equal(world_client(world, 0)->end_reason, END_DEADLINE);
     assert_int_equal(world_client(world, 1)->end_reason, END_DEADLINE);
@@ -57,7 +57,7 @@ static const char two_of_each[] = "lockstep: 1\n"
 
 static const leader_counts_t *decode_of(world_t *world, uint16_t instance)
 {
-    actor_id_t leader = stage_actor(world, TOPOLOGY_DECODE, instance);
+    actor_id_t leader = stage_actor(world, ACTOR_DECODE, instance);
 
     return leader_counts(sim_dispatch(world_sim(world), leader)->self);
 }
@@ -81,11 +81,11 @@ static void test_drain_with_an_hour_long_stream(void **state)
     assert_int_equal(stream->answer_count, 80); /* most of a minute at half a second each */
     stage_run_for(world, READY_US);
     for (uint16_t i = 0; i < 2; i++)
-        world_slow(world, stage_rank(world, TOPOLOGY_DECODE, i, 0), 500); /* a step: up to 1 s */
+        world_slow(world, stage_rank(world, ACTOR_DECODE, i, 0), 500); /* a step: up to 1 s */
     while (stream->received < 3)
         assert_true(world_step(world));
     serving = decode_of(world, 0)->live ? 0 : 1;
-    leader = stage_actor(world, TOPOLOGY_DECODE, serving);
+    leader = stage_actor(world, ACTOR_DECODE, serving);
     world_drain(world, leader, DRAINED_US);
     stage_run_to(world, leader, MESSAGE_draining);
     stage_run_for(world, DRAIN_MS * 1000 - 100000);
@@ -110,10 +110,10 @@ static void test_drain_gives_away_what_has_not_begun(void **state)
     (void)state;
     topology->prefills[0].slots = topology->prefills[1].slots = 1;
     world = open_many(topology, 8, 1400, 0, 10);
-    leader = stage_actor(world, TOPOLOGY_PREFILL, 0);
+    leader = stage_actor(world, ACTOR_PREFILL, 0);
     stage_run_for(world, READY_US - 1);
     for (uint16_t i = 0; i < 2; i++)
-        world_slow(world, stage_rank(world, TOPOLOGY_PREFILL, i, 0), 500);
+        world_slow(world, stage_rank(world, ACTOR_PREFILL, i, 0), 500);
     for (uint32_t i = 0; i < 4; i++)
         stage_run_to(world, leader, MESSAGE_submit);
     world_drain(world, leader, DRAINED_US);
@@ -129,7 +129,7 @@ static void test_drain_of_the_only_group_lets_requests_wait(void **state)
 {
     static const world_request_t requests[] = {{READY_US + SECOND_US, 300, 0, 10}};
     world_t *world = stage_open(stage_topology("default"), requests, 1);
-    actor_id_t leader = stage_actor(world, TOPOLOGY_DECODE, 0);
+    actor_id_t leader = stage_actor(world, ACTOR_DECODE, 0);
 
     (void)state;
     stage_run_for(world, READY_US);
@@ -145,7 +145,7 @@ static void test_drain_of_the_only_group_lets_requests_wait(void **state)
 static void test_a_leader_that_dies_while_it_drains_comes_back_drained(void **state)
 {
     world_t *world = open_many(stage_topology_text(two_of_each), 4, 300, 0, 40);
-    actor_id_t leader = stage_actor(world, TOPOLOGY_DECODE, 0);
+    actor_id_t leader = stage_actor(world, ACTOR_DECODE, 0);
 
     (void)state;
     stage_run_to(world, leader, MESSAGE_reserve);

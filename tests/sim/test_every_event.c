@@ -79,7 +79,7 @@ static void die_after_each(const char *name, uint32_t stride)
     uint32_t count = count_events(topology);
 
     for (uint32_t actor = 0; actor < topology->actor_count; actor++) {
-        if (topology->actors[actor].kind == TOPOLOGY_SUPERVISOR)
+        if (topology->actors[actor].kind == ACTOR_SUPERVISOR)
             continue;
         for (uint32_t event = actor % stride; event <= count; event += stride) {
             world_t *world = begin_and_go_on(topology, event);

@@ -24,15 +24,15 @@
 typedef struct {
     const char *name;
     const actor_type_t *type;
-    topology_kind_t kind;
+    actor_kind_t kind;
 } subject_t;
 
 static const subject_t subjects[] = {
-    {"GATEWAY", &gateway_type, TOPOLOGY_GATEWAY},
-    {"PREFILL", &prefill_type, TOPOLOGY_PREFILL},
-    {"DECODE", &decode_type, TOPOLOGY_DECODE},
-    {"TRANSFER", &transfer_type, TOPOLOGY_TRANSFER},
-    {"RANK", &rank_type, TOPOLOGY_RANK},
+    {"GATEWAY", &gateway_type, ACTOR_GATEWAY},
+    {"PREFILL", &prefill_type, ACTOR_PREFILL},
+    {"DECODE", &decode_type, ACTOR_DECODE},
+    {"TRANSFER", &transfer_type, ACTOR_TRANSFER},
+    {"RANK", &rank_type, ACTOR_RANK},
 };
 
 static const char *shout(const char *name)

@@ -304,21 +304,21 @@ static void test_the_actor_table_and_its_look_ups(void **state)
         const topology_actor_t *actor = &topology.actors[i];
         assert_int_equal(actor->id, i);
         assert_ptr_equal(topology_actor_by_name(&topology, actor->name), actor);
-        if (actor->kind != TOPOLOGY_RANK)
+        if (actor->kind != ACTOR_RANK)
             assert_ptr_equal(topology_actor(&topology, actor->kind, actor->instance), actor);
     }
-    const topology_actor_t *rank = topology_rank(&topology, TOPOLOGY_DECODE, 0, 3);
+    const topology_actor_t *rank = topology_rank(&topology, ACTOR_DECODE, 0, 3);
     assert_string_equal(rank->name, "decode/0/rank/3");
     assert_int_equal(rank->device, 3);
     assert_string_equal(topology.actors[rank->leader].name, "decode/0");
-    rank = topology_rank(&topology, TOPOLOGY_DECODE, 1, 1);
+    rank = topology_rank(&topology, ACTOR_DECODE, 1, 1);
     assert_int_equal(rank->host, 1);
     assert_int_equal(rank->device, 3);
-    assert_null(topology_rank(&topology, TOPOLOGY_DECODE, 1, 2));
-    assert_null(topology_rank(&topology, TOPOLOGY_GATEWAY, 0, 0));
-    assert_null(topology_actor(&topology, TOPOLOGY_DECODE, 2));
+    assert_null(topology_rank(&topology, ACTOR_DECODE, 1, 2));
+    assert_null(topology_rank(&topology, ACTOR_GATEWAY, 0, 0));
+    assert_null(topology_actor(&topology, ACTOR_DECODE, 2));
     assert_null(topology_actor_by_name(&topology, "decode/7"));
-    assert_int_equal(topology_count(&topology, TOPOLOGY_DECODE), 2);
+    assert_int_equal(topology_count(&topology, ACTOR_DECODE), 2);
 }
 
 static void test_placing_is_large_first_lowest_free_and_repeatable(void **state)
@@ -373,7 +373,7 @@ static void test_placing_gives_every_rank_its_own_device(void **state)
         uint16_t owner[HOSTS_MAX][DEVICES_MAX] = {{0}};
         for (uint16_t i = 0; i < topology.actor_count; i++) {
             const topology_actor_t *actor = &topology.actors[i];
-            if (actor->kind != TOPOLOGY_RANK)
+            if (actor->kind != ACTOR_RANK)
                 continue;
             assert_true(actor->device < topology.hosts[actor->host].devices);
             assert_int_equal(owner[actor->host][actor->device]++, 0);
