@@ -87,14 +87,13 @@ static void lose(void *self, const leader_ops_t *ops, leader_attempt_t *attempt,
 
     if (attempt->state == ops->queued)
         return; /* it has touched nothing */
-    if (attempt->state == LEADER_ENDING && attempt->waits & WAITS_CLOSE)
-        leader->closes_due--;
     leader->counts.pages_held -= attempt->page_count;
     attempt->holds = false;
     attempt->page_count = 0;
-    attempt->waits = (uint8_t)((attempt->waits & ~WAITS_CLOSE) | WAITS_EPOCH);
+    leader_wait_over(self, attempt, WAITS_CLOSE);
+    leader_wait(self, attempt, WAITS_EPOCH);
     if (!PLANTED(epoch_mixup)) {
-        attempt->waits &= (uint8_t)~WAITS_STEP;
+        leader_wait_over(self, attempt, WAITS_STEP);
         attempt->last_seq = 0;
     }
     ops->lose(attempt);
@@ -160,7 +159,7 @@ static void leave_step(void *self, const group_step_t *step)
         leader_attempt_t *attempt = leader_attempt(self, items[i].attempt);
 
         if (attempt->last_seq == step->seq)
-            attempt->waits &= (uint8_t)~WAITS_STEP;
+            leader_wait_over(self, attempt, WAITS_STEP);
     }
 }
 
@@ -320,6 +319,11 @@ uint32_t leader_waits(const void *self, actor_wait_t waits[ACTOR_WAITS_MAX])
     return group_waits(AT_CONST(leader, group_t, group_offset), waits);
 }
 
+void leader_attempt_waits(const void *self, uint32_t counts[ACTOR_ATTEMPT_WAITS_MAX])
+{
+    memcpy(counts, ((const leader_t *)self)->waiting, sizeof(((const leader_t *)self)->waiting));
+}
+
 uint32_t leader_attempt_count(const void *self)
 {
     const leader_t *leader = self;
@@ -357,6 +361,7 @@ void leader_check(const void *self)
 {
     const leader_t *leader = self;
     uint32_t pages = 0, closes_due = 0, in_state[LEADER_ATTEMPT_STATES_MAX] = {0};
+    uint32_t waiting[LEADER_WAITS] = {0};
 
     group_check(AT_CONST(leader, group_t, group_offset));
     pool_check(leader_pool(self));
@@ -367,6 +372,8 @@ void leader_check(const void *self)
 
         check_attempt(leader, attempt);
         in_state[attempt->state]++;
+        for (uint32_t bit = 0; bit < LEADER_WAITS; bit++)
+            waiting[bit] += attempt->waits >> bit & 1;
         pages += attempt->page_count;
         closes_due += attempt->state == LEADER_ENDING && attempt->waits & WAITS_CLOSE;
         i = attempt->link.next;
@@ -374,6 +381,7 @@ void leader_check(const void *self)
     ASSERT(AT_CONST(leader, map_t, map_offset)->count == leader->live.count);
     ASSERT(leader->live.count == leader->counts.live);
     ASSERT(memcmp(in_state, leader->in_state, sizeof(in_state)) == 0);
+    ASSERT(memcmp(waiting, leader->waiting, sizeof(waiting)) == 0);
     ASSERT(pages == leader->counts.pages_held);
     ASSERT(closes_due == leader->closes_due);
 }

@@ -36,7 +36,7 @@ typedef enum {
 } leader_wait_t;
 
 /* By bit, for people. */
-extern const char *const leader_wait_names[LEADER_WAITS];
+extern const char *const leader_wait_names[ACTOR_ATTEMPT_WAITS_MAX];
 
 typedef struct {
     request_link_t link;
@@ -89,7 +89,8 @@ typedef struct {
     uint64_t pools_said[INSTANCES_MAX]; /* epoch, by transfer */
     /* So that a message that changes little costs the planner little, however many attempts live: */
     uint32_t in_state[LEADER_ATTEMPT_STATES_MAX];
-    uint32_t closes_due; /* slots that the device holds open for ended attempts */
+    uint32_t waiting[LEADER_WAITS]; /* attempts, by bit of `waits` */
+    uint32_t closes_due;            /* slots that the device holds open for ended attempts */
     request_list_t live;
     free_list_t free; /* linked by link.next */
     size_t group_offset;
@@ -126,7 +127,7 @@ typedef struct {
      * quarantine; and when all ranks have left the old one. */
     void (*lose_epoch)(void *self);
     void (*lose)(leader_attempt_t *attempt);
-    void (*settle_epoch)(leader_attempt_t *attempt);
+    void (*settle_epoch)(void *self, leader_attempt_t *attempt);
 } leader_ops_t;
 
 static inline group_t *group_of(void *self)
@@ -196,8 +197,9 @@ leader_attempt_t *leader_find(void *self, uint64_t request, uint32_t number);
 /* Makes the entry of `attempt` live, in its state; a free entry must be left. */
 void leader_insert(void *self, leader_attempt_t *attempt);
 void leader_become(void *self, leader_attempt_t *attempt, uint8_t state);
-/* Nobody is to hear its tokens any more. */
-void leader_mute(leader_attempt_t *attempt);
+/* Nothing else sets or clears `waits`. */
+void leader_wait(void *self, leader_attempt_t *attempt, uint32_t waits);
+void leader_wait_over(void *self, leader_attempt_t *attempt, uint32_t waits);
 /* False: the attempt's tokens will be made again. */
 bool leader_end_is_final(end_reason_t reason);
 /* For the kind's own `end`: END to the opener with reason, token_count and detail of `end`; it
@@ -279,6 +281,7 @@ uint8_t leader_state(const void *self);
 uint8_t leader_attempt_state(const void *self, uint64_t request, uint32_t attempt);
 uint32_t leader_waits(const void *self, actor_wait_t waits[ACTOR_WAITS_MAX]);
 uint32_t leader_attempt_count(const void *self);
+void leader_attempt_waits(const void *self, uint32_t counts[ACTOR_ATTEMPT_WAITS_MAX]);
 void leader_check(const void *self);
 
 #endif

@@ -5,8 +5,10 @@
 
 #include "runtime/base/plant.h"
 
-const char *const leader_wait_names[LEADER_WAITS] = {"decode", "transfer", "epoch",
-                                                     "step",   "close",    "token ack"};
+_Static_assert((int)LEADER_WAITS <= (int)ACTOR_ATTEMPT_WAITS_MAX, "each is shown");
+
+const char *const leader_wait_names[ACTOR_ATTEMPT_WAITS_MAX] = {"decode", "transfer", "epoch",
+                                                                "step",   "close",    "token ack"};
 
 leader_attempt_t *leader_find(void *self, uint64_t request, uint32_t number)
 {
@@ -55,9 +57,23 @@ void leader_become(void *self, leader_attempt_t *attempt, uint8_t state)
     leader->closes_due += closes(attempt);
 }
 
-void leader_mute(leader_attempt_t *attempt)
+static void set_waits(leader_t *leader, leader_attempt_t *attempt, uint32_t waits)
 {
-    attempt->waits &= (uint8_t)~WAITS_TOKEN_ACK;
+    leader->closes_due -= closes(attempt);
+    for (uint32_t bit = 0; bit < LEADER_WAITS; bit++)
+        leader->waiting[bit] += (waits >> bit & 1) - (attempt->waits >> bit & 1u);
+    attempt->waits = (uint8_t)waits;
+    leader->closes_due += closes(attempt);
+}
+
+void leader_wait(void *self, leader_attempt_t *attempt, uint32_t waits)
+{
+    set_waits(self, attempt, attempt->waits | waits);
+}
+
+void leader_wait_over(void *self, leader_attempt_t *attempt, uint32_t waits)
+{
+    set_waits(self, attempt, attempt->waits & ~waits);
 }
 
 bool leader_end_is_final(end_reason_t reason)
@@ -88,7 +104,9 @@ void leader_end(void *self, const leader_ops_t *ops, leader_attempt_t *attempt, 
         outbox_push(outbox, ops->opener(attempt), MESSAGE_end, end);
     leader_become(self, attempt, LEADER_ENDING);
     if (!leader_end_is_final(reason) || reason == END_ABORTED)
-        leader_mute(attempt); /* these tokens will be made again, or nobody wants them */
+        leader_wait_over(
+            self, attempt,
+            WAITS_TOKEN_ACK); /* these tokens will be made again, or nobody wants them */
 }
 
 void leader_give_back(void *self, const leader_ops_t *ops, leader_attempt_t *attempt)
@@ -150,8 +168,8 @@ void leader_settle_all(void *self, const leader_ops_t *ops, outbox_t *outbox)
 
         next = attempt->link.next;
         if (settled && attempt->waits & WAITS_EPOCH) {
-            attempt->waits &= (uint8_t)~WAITS_EPOCH;
-            ops->settle_epoch(attempt);
+            leader_wait_over(self, attempt, WAITS_EPOCH);
+            ops->settle_epoch(self, attempt);
         }
         if (attempt->state == LEADER_ENDING)
             leader_settle(self, ops, attempt, outbox);

@@ -6,7 +6,7 @@ record_step_item_t *leader_add_item(void *self, leader_attempt_t *attempt, devic
     group_t *group = group_of(self);
 
     attempt->last_seq = group->seq + 1;
-    attempt->waits |= WAITS_STEP;
+    leader_wait(self, attempt, WAITS_STEP);
     return group_add(group, kind, attempt->slot, attempt->request, attempt->number,
                      leader_index(self, attempt), attempt->alone);
 }
@@ -19,14 +19,14 @@ record_step_item_t *leader_add_open(void *self, leader_attempt_t *attempt)
     group_borrow(group_of(self), 2 * attempt->parameters.bias_count);
     item->slot_generation = leader_generation(pool_of(self), unit_slot(slot_at(attempt->slot)));
     leader_set_pages(self, leader_pages(self, attempt), attempt->page_count, item);
-    attempt->waits |= WAITS_CLOSE;
+    leader_wait(self, attempt, WAITS_CLOSE);
     return item;
 }
 
 void leader_add_close(void *self, leader_attempt_t *attempt)
 {
     leader_add_item(self, attempt, DEVICE_CLOSE);
-    attempt->waits &= (uint8_t)~WAITS_CLOSE;
+    leader_wait_over(self, attempt, WAITS_CLOSE);
 }
 
 static bool wants_close(const leader_attempt_t *attempt)
@@ -43,7 +43,6 @@ static void add_closes(void *self)
 
         if (wants_close(attempt) && group_room(group_of(self), (group_load_t){.items = 1})) {
             leader_add_close(self, attempt);
-            leader->closes_due--;
         }
         i = attempt->link.next;
     }

@@ -27,6 +27,8 @@ typedef struct {
     uint64_t refused;
     uint64_t malformed;
     uint64_t attempts;
+    uint64_t attempt_waits[FIGURES_ATTEMPT_WAITS_MAX];
+    char attempt_wait_names[FIGURES_ATTEMPT_WAITS_MAX][STATE_NAME_BYTES_MAX];
     uint64_t progress;
     uint64_t quiet_ms; /* since the last message, TICK included */
     actor_id_t actor;
@@ -77,6 +79,11 @@ static void read_line(const rundir_t *rundir, const topology_actor_t *actor, lin
     };
     for (uint32_t drop = 0; drop < DROP_COUNT; drop++)
         row->dropped[drop] = figure_get(&figures->dropped[drop]);
+    for (uint32_t i = 0; i < FIGURES_ATTEMPT_WAITS_MAX; i++) {
+        row->attempt_waits[i] = figure_get(&figures->attempt_waits[i]);
+        (void)snprintf(row->attempt_wait_names[i], STATE_NAME_BYTES_MAX, "%.*s",
+                       STATE_NAME_BYTES_MAX - 1, figures->attempt_wait_names[i]);
+    }
     figures_close(figures);
 }
 
@@ -102,6 +109,40 @@ static void print_table(const line_t *rows, uint32_t count)
                rows[i].name, rows[i].pid, rows[i].incarnation, rows[i].state, rows[i].depth,
                rows[i].depth_max, rows[i].oldest_ms, rows[i].received, rows[i].refused,
                rows[i].attempts, rows[i].quiet_ms);
+}
+
+/* What attempts wait for before they are forgotten, a line for each actor with some. */
+static void print_attempt_waits(const line_t *rows, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const char *gap = NULL;
+
+        for (uint32_t n = 0; n < FIGURES_ATTEMPT_WAITS_MAX; n++) {
+            if (rows[i].attempt_waits[n] == 0)
+                continue;
+            if (!gap)
+                printf("%s: attempts wait for", rows[i].name);
+            printf("%s %s: %" PRIu64, gap ? gap : "", rows[i].attempt_wait_names[n],
+                   rows[i].attempt_waits[n]);
+            gap = ",";
+        }
+        if (gap)
+            printf("\n");
+    }
+}
+
+static void print_attempt_waits_json(const line_t *row)
+{
+    const char *comma = "";
+
+    printf("\"attempt_waits\": {");
+    for (uint32_t n = 0; n < FIGURES_ATTEMPT_WAITS_MAX; n++) {
+        if (!row->attempt_wait_names[n][0])
+            continue;
+        printf("%s\"%s\": %" PRIu64, comma, row->attempt_wait_names[n], row->attempt_waits[n]);
+        comma = ", ";
+    }
+    printf("}, ");
 }
 
 /* Names and states are ours: letters, digits and slashes, so nothing needs escaping. */
@@ -144,6 +185,7 @@ static void print_json(const topology_t *topology, const waits_t *waits, const l
             printf("%s\"%s\": %" PRIu64, drop ? ", " : "", figures_drop_name((figures_drop_t)drop),
                    rows[i].dropped[drop]);
         printf("}, ");
+        print_attempt_waits_json(&rows[i]);
         print_waits_json(topology, waits, rows[i].actor);
         printf("}");
     }
@@ -221,6 +263,7 @@ int command_ps(int argc, char **argv)
     } else {
         print_places(&rundir, topology);
         print_table(rows, topology->actor_count);
+        print_attempt_waits(rows, topology->actor_count);
         waits_print(&waits, topology);
     }
     free(deployment);

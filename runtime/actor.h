@@ -74,7 +74,7 @@ typedef struct {
     uint64_t age_ms; /* since the last progress; 0: unknown */
 } actor_wait_t;
 
-enum { ACTOR_WAITS_MAX = 2 };
+enum { ACTOR_WAITS_MAX = 2, ACTOR_ATTEMPT_WAITS_MAX = 8 };
 
 typedef struct {
     actor_kind_t kind;
@@ -90,6 +90,10 @@ typedef struct {
     uint8_t (*attempt_state)(const void *self, uint64_t request, uint32_t attempt);
     /* Attempts that live here, to be shown; NULL for actors without attempts. */
     uint32_t (*attempt_count)(const void *self);
+    /* How many attempts wait for what before they are forgotten, by the names that follow (NULL
+     * behind the last). NULL: it does not say. Called after every message, so it must be cheap. */
+    void (*attempt_waits)(const void *self, uint32_t counts[ACTOR_ATTEMPT_WAITS_MAX]);
+    const char *const *attempt_wait_names; /* ACTOR_ATTEMPT_WAITS_MAX of them */
     /* Whom it waits for now: returns how many; NULL for actors that wait for nobody in particular.
      * Called after every message, so it must be cheap. */
     uint32_t (*waits)(const void *self, actor_wait_t waits[ACTOR_WAITS_MAX]);

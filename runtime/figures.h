@@ -15,7 +15,8 @@
 #include "runtime/base/status.h"
 #include "runtime/message.h"
 
-enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 4, FIGURES_WAITS_MAX = 2 };
+enum { FIGURES_MAGIC = 0x4c6b4647, FIGURES_VERSION = 5, FIGURES_WAITS_MAX = 2,
+       FIGURES_ATTEMPT_WAITS_MAX = 8 };
 
 typedef _Atomic uint64_t figure_t;
 
@@ -110,6 +111,8 @@ typedef struct {
     figures_message_t messages[MESSAGES_MAX];
     figures_stream_t streams[ACTORS_MAX];
     figures_wait_t waits[FIGURES_WAITS_MAX];
+    figure_t attempt_waits[FIGURES_ATTEMPT_WAITS_MAX]; /* attempts that wait for it */
+    char attempt_wait_names[FIGURES_ATTEMPT_WAITS_MAX][STATE_NAME_BYTES_MAX]; /* "": none */
 } figures_t;
 
 /* In place: names and zeros. */

@@ -9,6 +9,8 @@
 #include "runtime/codec.h"
 
 _Static_assert((int)FIGURES_WAITS_MAX == (int)ACTOR_WAITS_MAX, "each wait is shown");
+_Static_assert((int)FIGURES_ATTEMPT_WAITS_MAX == (int)ACTOR_ATTEMPT_WAITS_MAX,
+               "and each of attempts");
 
 enum {
     PEER_NONE = 0xffff,
@@ -564,6 +566,15 @@ static void show_waits(figures_t *figures, const dispatch_t *dispatch)
     }
 }
 
+static void show_attempt_waits(figures_t *figures, const dispatch_t *dispatch)
+{
+    uint32_t counts[ACTOR_ATTEMPT_WAITS_MAX] = {0};
+
+    dispatch->type->attempt_waits(dispatch->self, counts);
+    for (uint32_t i = 0; i < ACTOR_ATTEMPT_WAITS_MAX; i++)
+        figure_set(&figures->attempt_waits[i], counts[i]);
+}
+
 static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t ended_us)
 {
     const dispatch_t *dispatch = &node->dispatch;
@@ -593,6 +604,8 @@ static void show(node_t *node, const mail_t *mail, uint64_t began_us, uint64_t e
         figure_set(&figures->attempts, dispatch->type->attempt_count(dispatch->self));
     if (dispatch->type->waits)
         show_waits(figures, dispatch);
+    if (dispatch->type->attempt_waits)
+        show_attempt_waits(figures, dispatch);
     figure_set(&figures->now_us, ended_us);
     figure_add(&figures->progress, 1);
 }
@@ -746,6 +759,10 @@ static status_t open_parts(node_t *node)
     for (uint32_t i = 0; i < table->state_count && i < COUNT_OF(node->figures->state_names); i++)
         (void)snprintf(node->figures->state_names[i], STATE_NAME_BYTES_MAX, "%s",
                        table->state_names[i]);
+    for (uint32_t i = 0; config->type->attempt_waits && i < ACTOR_ATTEMPT_WAITS_MAX; i++)
+        if (config->type->attempt_wait_names[i])
+            (void)snprintf(node->figures->attempt_wait_names[i], STATE_NAME_BYTES_MAX, "%s",
+                           config->type->attempt_wait_names[i]);
     arena_init(&node->arena, node->room.decoded, MESSAGE_ARENA_BYTES);
     outbox_init(&node->outbox, config->table, config->roster, node->birth.id,
                 (outbox_sink_t){node, put, is_up, may_send, config->driver.pushed ? pushed : NULL},

@@ -135,12 +135,12 @@ void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox)
     leader_settle(self, &decode_leader, &attempt->base, outbox);
 }
 
-void decode_copies_over(attempt_t *attempt)
+void decode_copies_over(decode_t *self, attempt_t *attempt)
 {
     if (attempt->copies == 0)
         return;
     attempt->copies = 0;
-    attempt->base.waits &= (uint8_t)~WAITS_TRANSFER;
+    leader_wait_over(self, &attempt->base, WAITS_TRANSFER);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token
     }
     chain_append(store_of(self), &attempt->tokens, words, attempt->token_words);
     attempt->known++;
-    attempt->base.waits |= WAITS_TOKEN_ACK;
+    leader_wait(self, &attempt->base, WAITS_TOKEN_ACK);
     self->tokens_new |= UINT64_C(1) << (attempt->base.gateway - self->leader.gateway_first);
     if (request_ends(&attempt->base.parameters, self->leader.end_tokens,
                      self->leader.end_token_count, token->token))

@@ -110,7 +110,7 @@ void decode_end(decode_t *self, attempt_t *attempt, end_reason_t reason, const c
 /* Lets an ENDING attempt go as far as it can. */
 void decode_settle(decode_t *self, attempt_t *attempt, outbox_t *outbox);
 /* No rank may copy for it any more, as far as its transfer's end left that open. */
-void decode_copies_over(attempt_t *attempt);
+void decode_copies_over(decode_t *self, attempt_t *attempt);
 /* A drawn token; ends the attempt if it is the last. */
 void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token, outbox_t *outbox);
 /* At least so many pages; false if the pool has no more. `*added` is how many came. */

@@ -179,7 +179,7 @@ static status_t on_copies_fenced(void *arg, const envelope_t *envelope, outbox_t
             continue;
         all[i].copies &= ~(UINT64_C(1) << rank);
         if (all[i].copies == 0)
-            all[i].base.waits &= (uint8_t)~WAITS_TRANSFER;
+            leader_wait_over(self, &all[i].base, WAITS_TRANSFER);
     }
     leader_settle_all(self, &decode_leader, outbox);
     return STATUS_OK;
@@ -355,7 +355,7 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
 
     if (envelope->from != attempt->base.transfer)
         return FAIL(STATUS_UNEXPECTED, "FENCED from %u", envelope->from);
-    attempt->base.waits &= (uint8_t)~WAITS_TRANSFER;
+    leader_wait_over(self, &attempt->base, WAITS_TRANSFER);
     if (attempt->base.state == ENDING)
         decode_settle(self, attempt, outbox);
     else if (attempt->base.state != RUNNING) /* LANDED would have come before */
@@ -395,7 +395,7 @@ static void lose_opener(decode_t *self, attempt_t *attempt, actor_id_t actor, ou
 {
     if (attempt->base.gateway == actor) {
         attempt->base.gateway_gone = true;
-        leader_mute(&attempt->base);
+        leader_wait_over(self, &attempt->base, WAITS_TOKEN_ACK);
     }
     if ((attempt->handed ? attempt->base.gateway : attempt->prefill) != actor)
         return;
@@ -415,7 +415,7 @@ static void lose_transfer(decode_t *self, attempt_t *attempt, const message_exit
     if (attempt->base.waits & WAITS_TRANSFER && attempt->copies == 0) {
         attempt->copies = attempt->epoch == group_of(self)->epoch ? joined_ranks(self) : 0;
         if (attempt->copies == 0)
-            attempt->base.waits &= (uint8_t)~WAITS_TRANSFER;
+            leader_wait_over(self, &attempt->base, WAITS_TRANSFER);
     }
     attempt->copies_life = m->incarnation;
     if (attempt->base.state == OPENING || attempt->base.state == LANDING)
@@ -499,9 +499,9 @@ static void lose(leader_attempt_t *attempt)
 }
 
 /* Whoever copied has left that epoch, or is dead. */
-static void settle_epoch(leader_attempt_t *attempt)
+static void settle_epoch(void *self, leader_attempt_t *attempt)
 {
-    decode_copies_over(own(attempt));
+    decode_copies_over(self, own(attempt));
 }
 
 const leader_ops_t decode_leader = {
@@ -660,6 +660,8 @@ const actor_type_t decode_type = {
     .state = leader_state,
     .attempt_state = leader_attempt_state,
     .attempt_count = leader_attempt_count,
+    .attempt_waits = leader_attempt_waits,
+    .attempt_wait_names = leader_wait_names,
     .waits = leader_waits,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},

@@ -120,7 +120,7 @@ static void acknowledge(decode_t *self, attempt_t *attempt, outbox_t *outbox)
     if (attempt->acked == attempt->known && attempt->tokens.count > 0) {
         chain_clear(store_of(self), &attempt->tokens);
         attempt->first = attempt->known;
-        leader_mute(&attempt->base);
+        leader_wait_over(self, &attempt->base, WAITS_TOKEN_ACK);
     }
     if (attempt->base.state == ENDING && !PLANTED(lost_attempt))
         decode_settle(self, attempt, outbox);
@@ -248,7 +248,7 @@ static void push_open(decode_t *self, attempt_t *attempt, outbox_t *outbox)
     group_drop(group);
     attempt->open_due = false;
     self->opens_due--;
-    attempt->base.waits |= WAITS_TRANSFER;
+    leader_wait(self, &attempt->base, WAITS_TRANSFER);
 }
 
 static void plan_open(decode_t *self, outbox_t *outbox)

@@ -173,7 +173,7 @@ void prefill_end(prefill_t *self, attempt_t *attempt, end_reason_t reason, const
 
 void prefill_hand_over(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
 {
-    attempt->base.waits &= (uint8_t)~WAITS_DECODE;
+    leader_wait_over(self, &attempt->base, WAITS_DECODE);
     attempt->handed = true;
     self->leader.counts.handed++;
     if (attempt->base.state != ENDING) {
@@ -247,7 +247,7 @@ void prefill_token(prefill_t *self, attempt_t *attempt, const group_token_t *tok
         return;
     }
     attempt->token_due = true;
-    attempt->base.waits |= WAITS_TOKEN_ACK;
+    leader_wait(self, &attempt->base, WAITS_TOKEN_ACK);
     if (request_ends(&attempt->base.parameters, self->leader.end_tokens,
                      self->leader.end_token_count, token->token))
         prefill_end(self, attempt, END_STOP, "", true, outbox);

@@ -29,7 +29,7 @@ static void push_reserve(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
         reserve.penalty_prompt = (u32s_view_t){prompt, attempt->base.prompt_tokens};
     }
     outbox_push(outbox, attempt->decode, MESSAGE_reserve, &reserve);
-    attempt->base.waits |= WAITS_DECODE;
+    leader_wait(self, &attempt->base, WAITS_DECODE);
     leader_become(self, &attempt->base, RESERVING);
     self->leader.counts.prompt_tokens += attempt->base.prompt_tokens;
     self->leader.counts.cached_tokens += attempt->base.cached_tokens;
@@ -244,7 +244,7 @@ static bool plan_piece(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
     outbox_push(outbox, attempt->base.transfer, MESSAGE_kv_ready, &piece);
     attempt->units_sent += count;
     attempt->pieces_sent++;
-    attempt->base.waits |= WAITS_TRANSFER;
+    leader_wait(self, &attempt->base, WAITS_TRANSFER);
     attempt->kv_stop = piece.last != 0;
     return true;
 }
@@ -304,7 +304,7 @@ static void plan_tokens(prefill_t *self, outbox_t *outbox)
             if (all[i].base.gateway != gateway || !all[i].token_sent ||
                 !(all[i].base.waits & WAITS_TOKEN_ACK))
                 continue;
-            leader_mute(&all[i].base);
+            leader_wait_over(self, &all[i].base, WAITS_TOKEN_ACK);
             if (all[i].base.state == ENDING)
                 prefill_settle(self, &all[i], outbox);
         }

@@ -208,7 +208,7 @@ static status_t on_busy(void *arg, const envelope_t *envelope, outbox_t *outbox)
 
     if (!attempt)
         return FAIL(STATUS_UNEXPECTED, "BUSY from %u", envelope->from);
-    attempt->base.waits &= (uint8_t)~WAITS_DECODE;
+    leader_wait_over(self, &attempt->base, WAITS_DECODE);
     prefill_target(self, attempt->decode)->blocked = true;
     if (attempt->base.state == ENDING)
         prefill_settle(self, attempt, outbox);
@@ -247,9 +247,9 @@ static status_t on_end(void *arg, const envelope_t *envelope, outbox_t *outbox)
 }
 
 /* It reads no unit of the attempt any more, and takes no further piece. */
-static void transfer_is_done(attempt_t *attempt)
+static void transfer_is_done(prefill_t *self, attempt_t *attempt)
 {
-    attempt->base.waits &= (uint8_t)~WAITS_TRANSFER;
+    leader_wait_over(self, &attempt->base, WAITS_TRANSFER);
     attempt->kv_stop = true;
 }
 
@@ -260,9 +260,9 @@ static status_t on_fenced(void *arg, const envelope_t *envelope, outbox_t *outbo
     attempt_t *attempt = prefill_find(self, m->request, m->attempt);
 
     if (envelope->from == attempt->decode)
-        attempt->base.waits &= (uint8_t)~WAITS_DECODE;
+        leader_wait_over(self, &attempt->base, WAITS_DECODE);
     else if (envelope->from == attempt->base.transfer)
-        transfer_is_done(attempt);
+        transfer_is_done(self, attempt);
     else
         return FAIL(STATUS_UNEXPECTED, "FENCED from %u", envelope->from);
     if (attempt->base.state == ENDING)
@@ -285,7 +285,8 @@ static status_t on_kv_answer(void *arg, const envelope_t *envelope, outbox_t *ou
     else
         attempt->kv_stop = true; /* decode will say why */
     if (attempt->pieces_taken == 0 && attempt->pieces_answered == attempt->pieces_sent)
-        attempt->base.waits &= (uint8_t)~WAITS_TRANSFER; /* it holds none, and owes no FENCED */
+        leader_wait_over(self, &attempt->base,
+                         WAITS_TRANSFER); /* it holds none, and owes no FENCED */
     if (attempt->base.state == ENDING)
         prefill_settle(self, attempt, outbox);
     return STATUS_OK;
@@ -312,15 +313,16 @@ static void lose_peer(prefill_t *self, attempt_t *attempt, actor_id_t actor, out
 
     if (attempt->base.gateway == actor) {
         attempt->base.gateway_gone = true;
-        leader_mute(&attempt->base);
+        leader_wait_over(self, &attempt->base, WAITS_TOKEN_ACK);
         if (!ends)
             prefill_end(self, attempt, END_ABORTED, "its gateway is gone", true, outbox);
     } else if (attempt->decode == actor) {
-        attempt->base.waits &= (uint8_t)~WAITS_DECODE;
+        leader_wait_over(self, &attempt->base, WAITS_DECODE);
         if (!ends)
             prefill_end(self, attempt, END_LOST, "the decode leader exited", false, outbox);
     } else if (attempt->base.transfer == actor) {
-        attempt->base.waits &= (uint8_t)~WAITS_TRANSFER; /* decode says FENCED when nobody copies */
+        leader_wait_over(self, &attempt->base,
+                         WAITS_TRANSFER); /* decode says FENCED when nobody copies */
         if (!ends)
             prefill_end(self, attempt, END_LOST, "the transfer exited", true, outbox);
     } else {
@@ -396,8 +398,9 @@ static void lose(leader_attempt_t *attempt)
     own(attempt)->shared_count = 0;
 }
 
-static void settle_epoch(leader_attempt_t *attempt)
+static void settle_epoch(void *self, leader_attempt_t *attempt)
 {
+    (void)self;
     (void)attempt;
 }
 
@@ -579,6 +582,8 @@ const actor_type_t prefill_type = {
     .state = leader_state,
     .attempt_state = leader_attempt_state,
     .attempt_count = leader_attempt_count,
+    .attempt_waits = leader_attempt_waits,
+    .attempt_wait_names = leader_wait_names,
     .waits = leader_waits,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},
