@@ -1,9 +1,11 @@
 """Looking inside a running deployment: `tap` shows messages, `probe` shows paths."""
+import json
 import os
 import re
 import unittest
+import urllib.request
 
-from deployment import Deployment
+from deployment import Deployment, await_true, stream_events
 from test_in_process import answers
 
 TOPOLOGY = "topology/examples/default.yaml"
@@ -48,6 +50,24 @@ class Inside(unittest.TestCase):
     def test_streams_are_up(self):
         run = self.deployment.command("ps", self.deployment.name, "--streams")
         self.assertRegex(run.stdout, r"(?m)^gateway/0 +scheduler/0 +1 up ")
+
+    def test_ps_shows_what_attempts_wait_for(self):
+        def waits():
+            return next(row["attempt_waits"] for row in self.deployment.ps()
+                        if row["name"] == "decode/0")
+
+        body = {"model": "tiny", "prompt": "Once", "stream": True, "max_tokens": 1000,
+                "ignore_eos": True}
+        request = urllib.request.Request(self.deployment.url + "/v1/completions",
+                                         json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            next(stream_events(answer))
+            self.assertEqual(waits()["close"], 1)
+            lines = self.deployment.command("ps", self.deployment.name).stdout
+            self.assertRegex(lines, r"(?m)^decode/0: attempts wait for.* close: 1")
+        # Its client has left: all of it comes back, and nothing is left to wait for.
+        await_true(lambda: not any(waits().values()), lambda: f"still {waits()}")
 
     def test_tap_of_nobody_fails(self):
         run = self.deployment.command("tap", self.deployment.name, "--actor", "nobody/7",

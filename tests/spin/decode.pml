@@ -7,7 +7,7 @@
 typedef decode_t {
   unsigned state : 3;
   bool open_due;
-  bool x_open;
+  bool transfer_open;
   bool handed;
   bool opener_gone;
   bool gateway_gone;
@@ -15,8 +15,8 @@ typedef decode_t {
   bool slot_open;
   bool wait_settle;
   bool fenced;
-  unsigned x_ranks : 3; /* by k */
-  unsigned x_life : 3;
+  unsigned copies : 3; /* by k */
+  unsigned copies_life : 3;
   unsigned epoch : 4;
   unsigned last : 3;
   unsigned planned : 3;
@@ -52,7 +52,7 @@ byte d_fence_due;           /* ranks, by k, that are to be asked */
 inline d_forget(a) {
   d[a].state = DECODE_NONE;
   d[a].open_due = false;
-  d[a].x_open = false;
+  d[a].transfer_open = false;
   d[a].handed = false;
   d[a].opener_gone = false;
   d[a].gateway_gone = false;
@@ -60,8 +60,8 @@ inline d_forget(a) {
   d[a].slot_open = false;
   d[a].wait_settle = false;
   d[a].fenced = false;
-  d[a].x_ranks = 0;
-  d[a].x_life = 0;
+  d[a].copies = 0;
+  d[a].copies_life = 0;
   d[a].epoch = 0;
   d[a].last = 0;
   d[a].planned = 0;
@@ -95,8 +95,8 @@ inline d_give_back(a) {
 }
 
 inline d_settle(a) {
-  moves = d[a].x_open || d[a].wait_settle || d[a].slot_open;
-  moves = moves || (d[a].x_ranks != 0 && !is_mutant(copies_unfenced));
+  moves = d[a].transfer_open || d[a].wait_settle || d[a].slot_open;
+  moves = moves || (d[a].copies != 0 && !is_mutant(copies_unfenced));
   moves = moves || (d[a].last > 0 && !is_mutant(early_return));
   if
   :: !d[a].fenced && !moves ->
@@ -117,7 +117,7 @@ inline d_settle_all() {
     if
     :: is_settled(DECODE) && d[i].wait_settle ->
       d[i].wait_settle = false;
-      d[i].x_ranks = 0
+      d[i].copies = 0
     :: else
     fi;
     if
@@ -142,7 +142,7 @@ inline d_end(a, reason) {
   :: else
   fi;
   if
-  :: d[a].x_open && !is_mutant(starved_abort) -> put(DECODE, TRANSFER, d2x, ABORT, a, reason, 0)
+  :: d[a].transfer_open && !is_mutant(starved_abort) -> put(DECODE, TRANSFER, d2x, ABORT, a, reason, 0)
   :: else
   fi;
   d_settle(a)
@@ -290,7 +290,7 @@ inline decode_takes() {
   :: m == LANDED && x && (s == DECODE_OPENING || s == DECODE_LANDING) -> d_end(a, LOST)
   :: m == LANDED && !x && s == DECODE_LANDING -> d_start_running()
   :: m == FENCED && s != DECODE_NONE ->
-    d[a].x_open = false;
+    d[a].transfer_open = false;
     if
     :: s == DECODE_ENDING -> d_settle(a)
     :: s == DECODE_OPENING || s == DECODE_LANDING -> d_end(a, LOST)
@@ -341,14 +341,14 @@ inline d_joined_ranks() {
   skip
 }
 
-/* Sets x_ranks to n, who may still copy. */
+/* Sets copies to n, who may still copy. */
 inline d_lose_transfer(a) {
   if
-  :: d[a].x_open && d[a].epoch == group[DECODE].epoch -> d[a].x_ranks = n
+  :: d[a].transfer_open && d[a].epoch == group[DECODE].epoch -> d[a].copies = n
   :: else
   fi;
-  d[a].x_life = met_life[DECODE];
-  d[a].x_open = false;
+  d[a].copies_life = met_life[DECODE];
+  d[a].transfer_open = false;
   if
   :: d[a].state == DECODE_OPENING || d[a].state == DECODE_LANDING -> d_end(a, LOST)
   :: d[a].state == DECODE_ENDING -> d_settle(a)
@@ -368,7 +368,7 @@ inline d_lose_transfer(a) {
 inline d_on_copies_fenced(rank) {
   for (i : 0 .. NA - 1) {
     if
-    :: d[i].x_life <= x -> d[i].x_ranks = d[i].x_ranks & ~bit_of(rank)
+    :: d[i].copies_life <= x -> d[i].copies = d[i].copies & ~bit_of(rank)
     :: else
     fi
   }
@@ -380,7 +380,7 @@ inline d_on_copies_fenced(rank) {
 inline d_plan_open() {
   first(d_opens);
   d[a].open_due = false;
-  d[a].x_open = true;
+  d[a].transfer_open = true;
   ask(DECODE, TRANSFER, D_TO_X, d2x, OPEN, a, group[DECODE].epoch, 0)
 }
 

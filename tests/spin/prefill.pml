@@ -14,8 +14,8 @@ typedef prefill_t {
   bool gateway_gone;
   bool fenced;
   bool kv_stop;
-  bool x_fenced;
-  bool x_gone;
+  bool transfer_fenced;
+  bool transfer_gone;
   bool token_known;
   bool token_due;
   bool token_sent;
@@ -68,8 +68,8 @@ inline p_forget(a) {
   p[a].gateway_gone = false;
   p[a].fenced = false;
   p[a].kv_stop = false;
-  p[a].x_fenced = false;
-  p[a].x_gone = false;
+  p[a].transfer_fenced = false;
+  p[a].transfer_gone = false;
   p[a].token_known = false;
   p[a].token_due = false;
   p[a].token_sent = false;
@@ -89,7 +89,7 @@ inline p_give_back(a) {
   if
   :: p[a].holds ->
     assert(naming[a] == 0);
-    assert(!is_copying(a) || (p[a].x_gone && p[a].decode_gone));
+    assert(!is_copying(a) || (p[a].transfer_gone && p[a].decode_gone));
     p[a].holds = false;
     p_held--
   :: else
@@ -98,9 +98,9 @@ inline p_give_back(a) {
 
 inline p_settle(a) {
   if
-  :: p[a].x_gone -> moves = p[a].decode_open
+  :: p[a].transfer_gone -> moves = p[a].decode_open
   :: else ->
-    moves = !p[a].x_fenced && (p[a].taken > 0 || p[a].answered < p[a].sent)
+    moves = !p[a].transfer_fenced && (p[a].taken > 0 || p[a].answered < p[a].sent)
   fi;
   moves = moves || p[a].decode_open || p[a].wait_settle || p[a].slot_open || p[a].last > 0;
   if
@@ -284,7 +284,7 @@ inline prefill_takes() {
     if
     :: who == DECODE -> p[a].decode_open = false
     :: else ->
-      p[a].x_fenced = true;
+      p[a].transfer_fenced = true;
       p[a].kv_stop = true
     fi;
     if
@@ -333,7 +333,7 @@ inline p_lose_decode(a) {
 }
 
 inline p_lose_transfer(a) {
-  p[a].x_gone = true;
+  p[a].transfer_gone = true;
   if
   :: p[a].state == PREFILL_ENDING -> p_settle(a)
   :: else -> p_end(a, LOST, true)
