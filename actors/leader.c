@@ -32,7 +32,7 @@ size_t leader_lay_out(leader_t *leader, const actor_birth_t *birth, const group_
     leader->attempts_offset = block_take(&end, shape->attempt_bytes * shape->attempt_max);
     leader->pages_offset =
         block_take(&end, sizeof(page_t) * group->slots * leader->pages_per_attempt);
-    leader->store_offset = block_take(&end, chain_store_bytes(shape->words_max, shape->chain_max));
+    leader->store_offset = block_take(&end, token_store_bytes(shape->words_max, shape->list_max));
     return end;
 }
 
@@ -51,7 +51,7 @@ void leader_init(leader_t *leader, const actor_birth_t *birth)
     pool_init(pool_of(leader), pool_bytes(counts), counts);
     pool_quarantine_all(pool_of(leader), group_pool_epoch(group_of(leader)));
     map_init(map_of(leader), leader->shape.attempt_max);
-    chain_store_init(store_of(leader), leader->shape.words_max, leader->shape.chain_max);
+    token_store_init(store_of(leader), leader->shape.words_max, leader->shape.list_max);
     if (setup) {
         leader->end_token_count = setup->end_token_count;
         memcpy(leader->end_tokens, setup->end_tokens, sizeof(leader->end_tokens));

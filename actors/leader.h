@@ -17,7 +17,7 @@
 #include "actors/leader_counts.h"
 #include "actors/request.h"
 #include "runtime/base/block.h"
-#include "runtime/base/chain.h"
+#include "runtime/base/token_list.h"
 #include "runtime/base/free_list.h"
 #include "runtime/base/map.h"
 
@@ -66,7 +66,7 @@ typedef struct {
     size_t state_bytes;
     size_t attempt_bytes;
     uint32_t attempt_max;
-    uint32_t chain_max; /* of all attempts */
+    uint32_t list_max;  /* of all attempts */
     uint64_t words_max; /* in these */
 } leader_shape_t;
 
@@ -144,11 +144,11 @@ static inline pool_t *pool_of(void *self)
     return AT(leader, pool_t, pool_offset);
 }
 
-static inline chain_store_t *store_of(void *self)
+static inline token_store_t *store_of(void *self)
 {
     leader_t *leader = self;
 
-    return AT(leader, chain_store_t, store_offset);
+    return AT(leader, token_store_t, store_offset);
 }
 
 static inline map_t *map_of(void *self)

@@ -96,13 +96,13 @@ attempt_t *decode_open(decode_t *self, const message_reserve_t *m, actor_id_t pr
         .token_words = token_words(&m->sampling),
     };
     request_copy(&attempt->base.parameters, &m->sampling, &m->limits);
-    chain_init(&attempt->given);
-    chain_init(&attempt->penalty);
-    chain_init(&attempt->tokens);
-    chain_append(store_of(self), &attempt->given, m->forced.data,
-                 m->forced.count - (PLANTED(replay_skips_token) && m->forced.count > 1));
-    chain_append(store_of(self), &attempt->penalty, m->penalty_prompt.data,
-                 m->penalty_prompt.count);
+    token_list_init(&attempt->given);
+    token_list_init(&attempt->penalty);
+    token_list_init(&attempt->tokens);
+    token_list_append(store_of(self), &attempt->given, m->forced.data,
+                      m->forced.count - (PLANTED(replay_skips_token) && m->forced.count > 1));
+    token_list_append(store_of(self), &attempt->penalty, m->penalty_prompt.data,
+                      m->penalty_prompt.count);
     take_leases(self, attempt, first_pages(m));
     self->words_reserved += attempt->words;
     self->opens_due++;
@@ -159,7 +159,7 @@ void decode_token(decode_t *self, attempt_t *attempt, const group_token_t *token
         memcpy(&words[3], token->top_tokens, top * sizeof(uint32_t));
         memcpy(&words[3 + top], token->top_logprobs, top * sizeof(float));
     }
-    chain_append(store_of(self), &attempt->tokens, words, attempt->token_words);
+    token_list_append(store_of(self), &attempt->tokens, words, attempt->token_words);
     attempt->known++;
     leader_wait(self, &attempt->base, WAITS_TOKEN_ACK);
     self->tokens_new |= UINT64_C(1) << (attempt->base.gateway - self->leader.gateway_first);

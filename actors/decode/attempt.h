@@ -43,9 +43,9 @@ typedef struct {
     uint32_t sent;        /* tokens before this index are in a TOKENS */
     uint32_t acked;       /* and these are acknowledged */
     uint64_t words;       /* reserved in the store */
-    chain_t given;        /* tokens that run without being drawn: forced ones, or prefill's first */
-    chain_t penalty;      /* the prompt, if the repetition penalty needs it */
-    chain_t tokens;       /* drawn, for the gateway */
+    token_list_t given;   /* tokens that run without being drawn: forced ones, or prefill's first */
+    token_list_t penalty; /* the prompt, if the repetition penalty needs it */
+    token_list_t tokens;  /* drawn, for the gateway */
 } attempt_t;
 
 /* A transfer has exited: each rank is asked to say when it copies for it no more. */

@@ -288,7 +288,7 @@ static void start_running(decode_t *self, attempt_t *attempt, uint32_t first_tok
     message_running_t running = {attempt->base.request, attempt->base.number};
 
     if (attempt->given.count == 0) {
-        chain_append(store_of(self), &attempt->given, &first_token, 1);
+        token_list_append(store_of(self), &attempt->given, &first_token, 1);
         attempt->known = 1;
     }
     attempt->planned = attempt->first = attempt->sent = attempt->acked = attempt->known;
@@ -326,7 +326,7 @@ static status_t on_landed(void *arg, const envelope_t *envelope, outbox_t *outbo
         source->own_next = false;
     }
     if (attempt->given.count > 0)
-        chain_read(store_of(self), &attempt->given, 0, 1, &forced);
+        token_list_read(store_of(self), &attempt->given, 0, 1, &forced);
     if (forced != m->first_token) {
         self->leader.counts.differing++;
         LOG(ERROR, "DECODE-REPLAY-DIFFERS request=%016llx attempt=%u",
@@ -487,9 +487,9 @@ static void forget(void *arg, leader_attempt_t *attempt)
 {
     decode_t *self = arg;
 
-    chain_clear(store_of(self), &own(attempt)->given);
-    chain_clear(store_of(self), &own(attempt)->penalty);
-    chain_clear(store_of(self), &own(attempt)->tokens);
+    token_list_clear(store_of(self), &own(attempt)->given);
+    token_list_clear(store_of(self), &own(attempt)->penalty);
+    token_list_clear(store_of(self), &own(attempt)->tokens);
     self->words_reserved -= own(attempt)->words;
 }
 
@@ -621,7 +621,7 @@ static size_t lay_out(decode_t *self, const actor_birth_t *birth)
 
     group_init(&group, birth);
     shape.attempt_max = 2 * group.slots + 64;
-    shape.chain_max = 3 * shape.attempt_max;
+    shape.list_max = 3 * shape.attempt_max;
     shape.words_max = store_words(birth->topology, group.slots);
     end = leader_lay_out(&self->leader, birth, &group, &shape);
     self->items_offset = block_take(&end, sizeof(record_tokens_item_t) * TOKENS_ITEMS_MAX);

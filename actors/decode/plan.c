@@ -26,7 +26,7 @@ static void add_open(decode_t *self, attempt_t *attempt)
     uint32_t *penalty = group_words(group_of(self), attempt->penalty.count);
 
     item->position = attempt->base.prompt_tokens;
-    chain_read(store_of(self), &attempt->penalty, 0, attempt->penalty.count, penalty);
+    token_list_read(store_of(self), &attempt->penalty, 0, attempt->penalty.count, penalty);
     item->tokens = (u32s_view_t){penalty, attempt->penalty.count};
 }
 
@@ -64,7 +64,7 @@ uint32_t decode_add_run(void *arg, leader_attempt_t *base, uint32_t rows_max)
     if (left > 0) {
         uint32_t *tokens = group_words(group, count);
 
-        chain_read(store_of(self), &attempt->given, attempt->given_run, count, tokens);
+        token_list_read(store_of(self), &attempt->given, attempt->given_run, count, tokens);
         item->tokens = (u32s_view_t){tokens, count};
         attempt->given_run += count;
     }
@@ -118,7 +118,7 @@ static void acknowledge(decode_t *self, attempt_t *attempt, outbox_t *outbox)
 {
     attempt->acked = attempt->sent;
     if (attempt->acked == attempt->known && attempt->tokens.count > 0) {
-        chain_clear(store_of(self), &attempt->tokens);
+        token_list_clear(store_of(self), &attempt->tokens);
         attempt->first = attempt->known;
         leader_wait_over(self, &attempt->base, WAITS_TOKEN_ACK);
     }
@@ -129,8 +129,8 @@ static void acknowledge(decode_t *self, attempt_t *attempt, outbox_t *outbox)
 static void view_token(decode_t *self, attempt_t *attempt, uint32_t index, record_token_t *token,
                        uint32_t *words)
 {
-    chain_read(store_of(self), &attempt->tokens, (index - attempt->first) * attempt->token_words,
-               attempt->token_words, words);
+    token_list_read(store_of(self), &attempt->tokens,
+                    (index - attempt->first) * attempt->token_words, attempt->token_words, words);
     *token = (record_token_t){.token = words[0]};
     if (attempt->token_words == 1)
         return;

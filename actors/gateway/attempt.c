@@ -6,9 +6,9 @@ request_t *gateway_requests(gateway_t *self)
     return AT(self, request_t, requests_offset);
 }
 
-chain_store_t *gateway_store(gateway_t *self)
+token_store_t *gateway_store(gateway_t *self)
 {
-    return AT(self, chain_store_t, store_offset);
+    return AT(self, token_store_t, store_offset);
 }
 
 /* The list of those that wait in this state, or NULL. */

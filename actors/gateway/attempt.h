@@ -11,7 +11,7 @@
 #include "actors/request.h"
 #include "messages/message.h"
 #include "runtime/base/block.h"
-#include "runtime/base/chain.h"
+#include "runtime/base/token_list.h"
 #include "runtime/base/free_list.h"
 #include "runtime/base/map.h"
 
@@ -42,8 +42,8 @@ typedef struct {
     uint64_t retry_ms; /* QUEUED: not before this */
     uint64_t salt;
     request_parameters_t parameters;
-    chain_t prompt;
-    chain_t received;
+    token_list_t prompt;
+    token_list_t received;
 } request_t;
 
 typedef struct {
@@ -79,7 +79,7 @@ typedef struct {
 } gateway_t;
 
 request_t *gateway_requests(gateway_t *self);
-chain_store_t *gateway_store(gateway_t *self);
+token_store_t *gateway_store(gateway_t *self);
 
 /* Its state changes here only, and with it the list that it is in (G1). */
 void attempt_become(gateway_t *self, request_t *request, uint8_t state);

@@ -73,8 +73,8 @@ static void finish(gateway_t *self, request_t *request, uint8_t reason, const ch
     attempt_become(self, request, NONE);
     self->words_reserved -=
         (uint64_t)request->prompt.count + request->parameters.limits.output_tokens_max;
-    chain_clear(gateway_store(self), &request->prompt);
-    chain_clear(gateway_store(self), &request->received);
+    token_list_clear(gateway_store(self), &request->prompt);
+    token_list_clear(gateway_store(self), &request->received);
     map_remove(AT(self, map_t, by_request_offset), request->request, 0);
     map_remove(AT(self, map_t, by_client_offset), request->client, 0);
     request->link.next = free_list_give(&self->free, (uint32_t)(request - gateway_requests(self)));
@@ -126,8 +126,8 @@ static void push_poisoned(gateway_t *self, request_t *request, outbox_t *outbox)
         .salt = request->salt,
     };
 
-    chain_read(gateway_store(self), &request->prompt, 0, request->prompt.count, words);
-    chain_read(gateway_store(self), &request->received, 0, request->received.count, received);
+    token_list_read(gateway_store(self), &request->prompt, 0, request->prompt.count, words);
+    token_list_read(gateway_store(self), &request->received, 0, request->received.count, received);
     outbox_push(outbox, PORT_CLIENT, MESSAGE_client_poisoned, &poisoned);
 }
 
@@ -192,9 +192,9 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
     request->link.seniority = (record_seniority_t){self->wall_ms, self->id, self->counter};
     request->deadline_ms = m->deadline_ms ? self->now_ms + m->deadline_ms : 0;
     request_copy(&request->parameters, &m->sampling, &m->limits);
-    chain_init(&request->prompt);
-    chain_init(&request->received);
-    chain_append(gateway_store(self), &request->prompt, m->prompt.data, m->prompt.count);
+    token_list_init(&request->prompt);
+    token_list_init(&request->received);
+    token_list_append(gateway_store(self), &request->prompt, m->prompt.data, m->prompt.count);
     map_put(AT(self, map_t, by_request_offset), request->request, 0,
             (uint32_t)(request - gateway_requests(self)));
     map_put(AT(self, map_t, by_client_offset), request->client, 0,
@@ -315,7 +315,7 @@ static void compare_again(gateway_t *self, request_t *request, const record_toke
     for (uint32_t i = 0; i < count; i++) {
         uint32_t had;
 
-        chain_read(gateway_store(self), &request->received, item->first + i, 1, &had);
+        token_list_read(gateway_store(self), &request->received, item->first + i, 1, &had);
         if (had != item->tokens.data[i].token) {
             self->counts.differing++;
             LOG(ERROR, "GATEWAY-TOKEN-DIFFERS request=%016llx attempt=%u index=%u",
@@ -349,7 +349,8 @@ static status_t on_tokens(void *arg, const envelope_t *envelope, outbox_t *outbo
             request->client, have, {item->tokens.data + again, item->tokens.count - again}};
 
         for (uint32_t i = 0; i < news.tokens.count; i++)
-            chain_append(gateway_store(self), &request->received, &news.tokens.data[i].token, 1);
+            token_list_append(gateway_store(self), &request->received, &news.tokens.data[i].token,
+                              1);
         outbox_push(outbox, PORT_CLIENT, MESSAGE_client_tokens, &news);
     }
     if (request->state == ENDING && request->received.count >= request->end_count)
@@ -672,7 +673,7 @@ static size_t lay_out(gateway_t *self, const actor_birth_t *birth)
     self->words_offset = block_take(&end, ((size_t)self->context_tokens + 1) * sizeof(uint32_t));
     self->keys_offset = block_take(&end, PROMPT_TOKENS_MAX / PAGE_TOKENS * sizeof(uint64_t));
     self->store_offset =
-        block_take(&end, chain_store_bytes(self->words_max, 2 * self->request_max));
+        block_take(&end, token_store_bytes(self->words_max, 2 * self->request_max));
     return end;
 }
 
@@ -700,7 +701,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     request_list_init(&self->routed, sizeof(request_t));
     map_init(AT(self, map_t, by_request_offset), self->request_max);
     map_init(AT(self, map_t, by_client_offset), self->request_max);
-    chain_store_init(gateway_store(self), self->words_max, 2 * self->request_max);
+    token_store_init(gateway_store(self), self->words_max, 2 * self->request_max);
     free_list_init(&self->free, self->request_max);
     return STATUS_OK;
 }

@@ -16,7 +16,7 @@ static void push_route(gateway_t *self, request_t *request, outbox_t *outbox)
         .replay = request->routed,
     };
 
-    chain_read(gateway_store(self), &request->prompt, 0, request->prompt.count, words);
+    token_list_read(gateway_store(self), &request->prompt, 0, request->prompt.count, words);
     route.keys.data = keys;
     /* Keys here only steer affinity, so the digests of weights and numerics may stay out of the salt. */
     route.keys.count = page_keys(words, request->prompt.count, page_salt(0, 0, 0, request->salt),
@@ -45,8 +45,8 @@ static void push_submit(gateway_t *self, request_t *request, outbox_t *outbox)
         .limits = request_limits(&request->parameters),
     };
 
-    chain_read(gateway_store(self), &request->prompt, 0, request->prompt.count, words);
-    chain_read(gateway_store(self), &request->received, 0, request->received.count, forced);
+    token_list_read(gateway_store(self), &request->prompt, 0, request->prompt.count, words);
+    token_list_read(gateway_store(self), &request->received, 0, request->received.count, forced);
     outbox_push(outbox, request->prefill, MESSAGE_submit, &submit);
     attempt_become(self, request, PREFILL);
 }

@@ -26,12 +26,12 @@ target_t *prefill_target(prefill_t *self, actor_id_t leader)
 attempt_t *prefill_open(prefill_t *self, const message_submit_t *m, actor_id_t gateway)
 {
     attempt_t *attempt;
-    chain_t none;
+    token_list_t none;
 
-    chain_init(&none);
+    token_list_init(&none);
     if (free_list_is_empty(&self->leader.free) ||
-        !chain_room(store_of(self), &none,
-                    m->prompt.count + m->forced.count + 2 * CHAIN_BLOCK_WORDS))
+        !token_list_room(store_of(self), &none,
+                         m->prompt.count + m->forced.count + 2 * TOKEN_BLOCK_WORDS))
         return NULL;
     attempt = &attempts_of(self)[free_list_next(&self->leader.free)];
     free_list_take(&self->leader.free, attempt->base.link.next);
@@ -49,10 +49,10 @@ attempt_t *prefill_open(prefill_t *self, const message_submit_t *m, actor_id_t g
         .border = {UNITS_NONE},
     };
     request_copy(&attempt->base.parameters, &m->sampling, &m->limits);
-    chain_init(&attempt->prompt);
-    chain_init(&attempt->forced);
-    chain_append(store_of(self), &attempt->prompt, m->prompt.data, m->prompt.count);
-    chain_append(store_of(self), &attempt->forced, m->forced.data, m->forced.count);
+    token_list_init(&attempt->prompt);
+    token_list_init(&attempt->forced);
+    token_list_append(store_of(self), &attempt->prompt, m->prompt.data, m->prompt.count);
+    token_list_append(store_of(self), &attempt->forced, m->forced.data, m->forced.count);
     leader_insert(self, &attempt->base);
     self->lease_failed = 0; /* it may be the oldest now */
     return attempt;
@@ -94,7 +94,7 @@ bool prefill_lease(prefill_t *self, attempt_t *attempt)
     if (pool_lease_slot(pool_of(self), owner, &slot) != STATUS_OK)
         return false;
     attempt->base.slot = slot.value;
-    chain_read(store_of(self), &attempt->prompt, 0, attempt->base.prompt_tokens, words);
+    token_list_read(store_of(self), &attempt->prompt, 0, attempt->base.prompt_tokens, words);
     match = prefix_acquire(prefix_of(self), pool_of(self), words, attempt->base.prompt_tokens,
                            salt_of(self, attempt), leader_pages(self, &attempt->base),
                            self->leader.pages_per_attempt);
@@ -217,7 +217,7 @@ void prefill_progress(prefill_t *self, attempt_t *attempt, uint32_t done)
         page_t parent = i == 0 ? page_at(UNITS_NONE) : pages[i - 1];
         page_t standing = pages[i];
 
-        chain_read(store_of(self), &attempt->prompt, i * PAGE_TOKENS, PAGE_TOKENS, words);
+        token_list_read(store_of(self), &attempt->prompt, i * PAGE_TOKENS, PAGE_TOKENS, words);
         if (prefix_insert(prefix_of(self), pool_of(self), leader_index(self, attempt), parent,
                           pages[i], words, salt_of(self, attempt), &standing) != STATUS_OK ||
             standing.value != pages[i].value) {
@@ -237,7 +237,7 @@ void prefill_token(prefill_t *self, attempt_t *attempt, const group_token_t *tok
     attempt->token = *token;
     attempt->token_known = true;
     if (attempt->forced.count > 0) {
-        chain_read(store_of(self), &attempt->forced, 0, 1, &forced);
+        token_list_read(store_of(self), &attempt->forced, 0, 1, &forced);
         if (forced == token->token)
             return;
         self->leader.counts.differing++;

@@ -45,8 +45,8 @@ typedef struct {
     uint32_t pieces_taken;
     uint32_t units_sent; /* pages */
     group_token_t token;
-    chain_t prompt;
-    chain_t forced;
+    token_list_t prompt;
+    token_list_t forced;
 } attempt_t;
 
 /* A decode group as a target. */

@@ -23,9 +23,9 @@ static void push_reserve(prefill_t *self, attempt_t *attempt, outbox_t *outbox)
         .cached_tokens = attempt->base.cached_tokens,
     };
 
-    chain_read(store_of(self), &attempt->forced, 0, attempt->forced.count, words);
+    token_list_read(store_of(self), &attempt->forced, 0, attempt->forced.count, words);
     if (request_has_penalty(&attempt->base.parameters)) {
-        chain_read(store_of(self), &attempt->prompt, 0, attempt->base.prompt_tokens, prompt);
+        token_list_read(store_of(self), &attempt->prompt, 0, attempt->base.prompt_tokens, prompt);
         reserve.penalty_prompt = (u32s_view_t){prompt, attempt->base.prompt_tokens};
     }
     outbox_push(outbox, attempt->decode, MESSAGE_reserve, &reserve);
@@ -75,7 +75,7 @@ static void add_open(prefill_t *self, attempt_t *attempt)
             &attempt->base.parameters)) { /* the tokens that run are prompt anyway */
         uint32_t *prompt = group_words(group_of(self), attempt->base.cached_tokens);
 
-        chain_read(store_of(self), &attempt->prompt, 0, attempt->base.cached_tokens, prompt);
+        token_list_read(store_of(self), &attempt->prompt, 0, attempt->base.cached_tokens, prompt);
         item->tokens = (u32s_view_t){prompt, attempt->base.cached_tokens};
     }
     item = leader_add_item(self, &attempt->base, DEVICE_LOAD);
@@ -143,7 +143,7 @@ uint32_t prefill_add_run(void *arg, leader_attempt_t *base, uint32_t rows_max)
         add_open(self, attempt);
     item = leader_add_item(self, base, DEVICE_RUN);
     tokens = group_words(group, count);
-    chain_read(store_of(self), &attempt->prompt, attempt->base.position, count, tokens);
+    token_list_read(store_of(self), &attempt->prompt, attempt->base.position, count, tokens);
     item->position = attempt->base.position;
     item->count = count;
     item->tokens = (u32s_view_t){tokens, count};

@@ -388,8 +388,8 @@ static void end(void *self, leader_attempt_t *attempt, end_reason_t reason, cons
 
 static void forget(void *self, leader_attempt_t *attempt)
 {
-    chain_clear(store_of(self), &own(attempt)->prompt);
-    chain_clear(store_of(self), &own(attempt)->forced);
+    token_list_clear(store_of(self), &own(attempt)->prompt);
+    token_list_clear(store_of(self), &own(attempt)->forced);
 }
 
 static void lose(leader_attempt_t *attempt)
@@ -533,7 +533,7 @@ static size_t lay_out(prefill_t *self, const actor_birth_t *birth)
         .state_bytes = sizeof(*self),
         .attempt_bytes = sizeof(attempt_t),
         .attempt_max = PREFILL_ATTEMPTS_MAX,
-        .chain_max = 2 * PREFILL_ATTEMPTS_MAX,
+        .list_max = 2 * PREFILL_ATTEMPTS_MAX,
         .words_max = store_words(birth->topology),
     };
     group_t group;

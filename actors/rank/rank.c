@@ -18,7 +18,7 @@
 
 #include "actors/group.h"
 #include "messages/message.h"
-#include "runtime/base/chain.h"
+#include "runtime/base/token_list.h"
 #include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/plant.h"
@@ -42,7 +42,7 @@ typedef struct {
     uint64_t copy; /* as the orderer names it */
     actor_id_t source;
     uint32_t next; /* free list, or the queue in order of coming */
-    chain_t items; /* QUEUED */
+    token_list_t items; /* QUEUED */
 } pull_t;
 
 typedef struct {
@@ -90,16 +90,16 @@ typedef struct {
     size_t store_offset;
 } rank_t;
 
-static chain_store_t *store_of(rank_t *self)
+static token_store_t *store_of(rank_t *self)
 {
-    return (chain_store_t *)(void *)((char *)self + self->store_offset);
+    return (token_store_t *)(void *)((char *)self + self->store_offset);
 }
 
 /* ---- pulls ----------------------------------------------------------------------------------- */
 
 static void pull_free(rank_t *self, pull_t *pull)
 {
-    chain_clear(store_of(self), &pull->items);
+    token_list_clear(store_of(self), &pull->items);
     pull->state = PULL_FREE;
     pull->next = free_list_give(&self->free, (uint32_t)(pull - self->pulls));
     self->pull_count--;
@@ -127,13 +127,13 @@ static void start_copies(rank_t *self, outbox_t *outbox)
         for (uint32_t i = 0; i < copy.items.count; i++) {
             uint32_t words[ITEM_WORDS];
 
-            chain_read(store_of(self), &pull->items, i * ITEM_WORDS, ITEM_WORDS, words);
+            token_list_read(store_of(self), &pull->items, i * ITEM_WORDS, ITEM_WORDS, words);
             memcpy(&items[i], words, sizeof(items[i]));
         }
         self->queue_first = pull->next;
         if (self->queue_first == NIL)
             self->queue_last = NIL;
-        chain_clear(store_of(self), &pull->items);
+        token_list_clear(store_of(self), &pull->items);
         pull->state = PULL_RUNNING;
         self->running_count++;
         outbox_push(outbox, PORT_DEVICE, MESSAGE_device_copy, &copy);
@@ -213,9 +213,9 @@ static const char *reason_to_refuse(rank_t *self, const envelope_t *envelope)
 {
     const message_pull_t *m = envelope->body;
     const orderer_t *orderer = orderer_of(self, envelope->from);
-    chain_t none;
+    token_list_t none;
 
-    chain_init(&none);
+    token_list_init(&none);
     if (!orderer || envelope->incarnation <= orderer->fenced)
         return "a pull of somebody who orders none, or has exited";
     if (self->state != STEPPING || m->epoch != self->epoch)
@@ -223,7 +223,7 @@ static const char *reason_to_refuse(rank_t *self, const envelope_t *envelope)
     if (m->items.count == 0 || m->items.count > KV_UNITS_MAX)
         return "a pull of no units";
     if (free_list_is_empty(&self->free) ||
-        !chain_room(store_of(self), &none, m->items.count * (uint32_t)ITEM_WORDS))
+        !token_list_room(store_of(self), &none, m->items.count * (uint32_t)ITEM_WORDS))
         return "no room for a pull";
     return NULL;
 }
@@ -258,12 +258,12 @@ static status_t on_pull(void *arg, const envelope_t *envelope, outbox_t *outbox)
         .source = m->source,
         .next = NIL,
     };
-    chain_init(&pull->items);
+    token_list_init(&pull->items);
     for (uint32_t i = 0; i < m->items.count; i++) {
         uint32_t words[ITEM_WORDS] = {0};
 
         memcpy(words, &m->items.data[i], sizeof(m->items.data[i]));
-        chain_append(store_of(self), &pull->items, words, ITEM_WORDS);
+        token_list_append(store_of(self), &pull->items, words, ITEM_WORDS);
     }
     if (self->queue_last == NIL)
         self->queue_first = index;
@@ -643,7 +643,7 @@ static uint64_t store_words(void)
 static size_t bytes(const actor_birth_t *birth)
 {
     (void)birth;
-    return sizeof(rank_t) + 64 + chain_store_bytes(store_words(), RANK_PULLS_MAX);
+    return sizeof(rank_t) + 64 + token_store_bytes(store_words(), RANK_PULLS_MAX);
 }
 
 static status_t init(void *arg, const actor_birth_t *birth)
@@ -664,7 +664,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     }
     self->store_offset = (sizeof(rank_t) + 63) & ~(size_t)63;
     self->queue_first = self->queue_last = NIL;
-    chain_store_init(store_of(self), store_words(), RANK_PULLS_MAX);
+    token_store_init(store_of(self), store_words(), RANK_PULLS_MAX);
     free_list_init(&self->free, RANK_PULLS_MAX);
     return STATUS_OK;
 }

@@ -23,7 +23,7 @@
 #include "device/device.h"
 #include "messages/message.h"
 #include "runtime/base/block.h"
-#include "runtime/base/chain.h"
+#include "runtime/base/token_list.h"
 #include "runtime/base/free_list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
@@ -38,7 +38,7 @@ static const char *const state_names[] = {"up"};
 
 enum { NIL = 0xffffffff };
 
-/* A unit as it stands in a chain: one record_pull_item_t in words. */
+/* A unit as it stands in a token list: one record_pull_item_t in words. */
 enum { UNIT_WORDS = (sizeof(record_pull_item_t) + 3) / 4, TARGET_WORDS = 3 };
 
 typedef struct {
@@ -64,8 +64,8 @@ typedef struct {
     uint32_t pages;
     uint32_t next; /* free list, or the list of live attempts in order of opening */
     uint32_t previous;
-    chain_t targets; /* TARGET_WORDS a page: page, generation low, high */
-    chain_t items;   /* UNIT_WORDS a unit */
+    token_list_t targets; /* TARGET_WORDS a page: page, generation low, high */
+    token_list_t items;   /* UNIT_WORDS a unit */
     uint32_t cursor[RANKS_MAX];
     uint32_t landed[RANKS_MAX];
 } attempt_t;
@@ -96,9 +96,9 @@ typedef struct {
     size_t store_offset;
 } transfer_t;
 
-static chain_store_t *store_of(transfer_t *self)
+static token_store_t *store_of(transfer_t *self)
 {
-    return AT(self, chain_store_t, store_offset);
+    return AT(self, token_store_t, store_offset);
 }
 
 static attempt_t *attempt_of(transfer_t *self, uint64_t request, uint32_t attempt)
@@ -155,8 +155,8 @@ static attempt_t *attempt_take(transfer_t *self, const message_open_t *m, actor_
         .previous = self->live_last,
         .next = NIL,
     };
-    chain_init(&attempt->targets);
-    chain_init(&attempt->items);
+    token_list_init(&attempt->targets);
+    token_list_init(&attempt->items);
     if (self->live_last == NIL)
         self->live_first = index;
     else
@@ -173,8 +173,8 @@ static void attempt_return(transfer_t *self, attempt_t *attempt)
 
     ASSERT(pulls_running(self, attempt) == 0);
     map_remove(AT(self, map_t, map_offset), attempt->request, attempt->attempt);
-    chain_clear(store_of(self), &attempt->targets);
-    chain_clear(store_of(self), &attempt->items);
+    token_list_clear(store_of(self), &attempt->targets);
+    token_list_clear(store_of(self), &attempt->items);
     if (attempt->previous == NIL)
         self->live_first = attempt->next;
     else
@@ -263,14 +263,14 @@ static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
     message_opened_t opened = {m->request, m->attempt};
     message_fenced_t fenced = {m->request, m->attempt};
     attempt_t *attempt;
-    chain_t none;
+    token_list_t none;
 
-    chain_init(&none);
+    token_list_init(&none);
     if (m->pages.count != m->generations.count)
         return FAIL(STATUS_UNEXPECTED, "%u pages but %u generations", m->pages.count,
                     m->generations.count);
     if (free_list_is_empty(&self->free) ||
-        !chain_room(store_of(self), &none, m->pages.count * TARGET_WORDS)) {
+        !token_list_room(store_of(self), &none, m->pages.count * TARGET_WORDS)) {
         message_landed_t landed = {.request = m->request, .attempt = m->attempt, .failed = 1};
 
         landed.detail = (text_view_t){"the transfer is full", 20};
@@ -284,7 +284,7 @@ static status_t on_open(void *arg, const envelope_t *envelope, outbox_t *outbox)
         uint32_t words[TARGET_WORDS] = {m->pages.data[i], (uint32_t)generation,
                                         (uint32_t)(generation >> 32)};
 
-        chain_append(store_of(self), &attempt->targets, words, TARGET_WORDS);
+        token_list_append(store_of(self), &attempt->targets, words, TARGET_WORDS);
     }
     outbox_push(outbox, envelope->from, MESSAGE_opened, &opened);
     return STATUS_OK;
@@ -331,7 +331,7 @@ static const char *reason_to_refuse(transfer_t *self, const attempt_t *attempt,
     if (m->units.count < slots || m->first_page > attempt->pages ||
         m->units.count - slots > attempt->pages - m->first_page)
         return "no slot in the last piece, or more pages than OPEN has room for";
-    if (!chain_room(store_of(self), &attempt->items, m->units.count * UNIT_WORDS))
+    if (!token_list_room(store_of(self), &attempt->items, m->units.count * UNIT_WORDS))
         return "the transfer is full";
     return NULL;
 }
@@ -351,7 +351,8 @@ static void append_unit(transfer_t *self, attempt_t *attempt, const record_unit_
     if (unit->unit == UNIT_HISTORY) {
         uint32_t target[TARGET_WORDS];
 
-        chain_read(store_of(self), &attempt->targets, page * TARGET_WORDS, TARGET_WORDS, target);
+        token_list_read(store_of(self), &attempt->targets, page * TARGET_WORDS, TARGET_WORDS,
+                        target);
         item.target = target[0];
         item.target_generation = (uint64_t)target[2] << 32 | target[1];
     } else {
@@ -360,7 +361,7 @@ static void append_unit(transfer_t *self, attempt_t *attempt, const record_unit_
     }
     memset(words, 0, sizeof(words));
     memcpy(words, &item, sizeof(item));
-    chain_append(store_of(self), &attempt->items, words, UNIT_WORDS);
+    token_list_append(store_of(self), &attempt->items, words, UNIT_WORDS);
     attempt->units++;
 }
 
@@ -537,8 +538,8 @@ static void push_pull(transfer_t *self, attempt_t *attempt, const group_t *targe
     for (uint32_t i = 0; i < count; i++) {
         uint32_t words[UNIT_WORDS];
 
-        chain_read(store_of(self), &attempt->items, (attempt->cursor[rank] + i) * UNIT_WORDS,
-                   UNIT_WORDS, words);
+        token_list_read(store_of(self), &attempt->items, (attempt->cursor[rank] + i) * UNIT_WORDS,
+                        UNIT_WORDS, words);
         memcpy(&items[i], words, sizeof(items[i]));
     }
     attempt->cursor[rank] += count;
@@ -690,7 +691,7 @@ static size_t bytes(const actor_birth_t *birth)
 {
     (void)birth;
     return sizeof(transfer_t) + map_bytes(TRANSFER_ATTEMPTS_MAX) +
-           chain_store_bytes(store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
+           token_store_bytes(store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
 }
 
 static void add_group(transfer_t *self, const topology_t *topology, actor_kind_t kind,
@@ -709,7 +710,7 @@ static status_t init(void *arg, const actor_birth_t *birth)
     self->map_offset = sizeof(*self);
     self->store_offset = self->map_offset + map_bytes(TRANSFER_ATTEMPTS_MAX);
     map_init(AT(self, map_t, map_offset), TRANSFER_ATTEMPTS_MAX);
-    chain_store_init(store_of(self), store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
+    token_store_init(store_of(self), store_words(), 2 * TRANSFER_ATTEMPTS_MAX);
     self->scheduler = topology_actor(topology, ACTOR_SCHEDULER, 0)->id;
     self->live_first = self->live_last = NIL;
     free_list_init(&self->free, TRANSFER_ATTEMPTS_MAX);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/arena.h"
-#include "runtime/base/chain.h"
+#include "runtime/base/token_list.h"
 #include "runtime/base/limits.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
@@ -142,38 +142,38 @@ static void test_map_agrees_with_a_plain_array(void **state)
 static void test_chains_keep_their_words_and_give_blocks_back(void **state)
 {
     enum { CHAINS = 3, WORDS = 3000 };
-    static uint32_t plain[CHAINS][WORDS + (CHAINS * CHAIN_BLOCK_WORDS)];
+    static uint32_t plain[CHAINS][WORDS + (CHAINS * TOKEN_BLOCK_WORDS)];
     uint32_t read[400];
-    chain_t chains[CHAINS];
+    token_list_t chains[CHAINS];
     random_t random;
-    chain_store_t *store = malloc(chain_store_bytes(WORDS, CHAINS));
+    token_store_t *store = malloc(token_store_bytes(WORDS, CHAINS));
 
     (void)state;
-    chain_store_init(store, WORDS, CHAINS);
+    token_store_init(store, WORDS, CHAINS);
     for (int c = 0; c < CHAINS; c++)
-        chain_init(&chains[c]);
+        token_list_init(&chains[c]);
     random_init(&random, 9);
     for (int i = 0; i < 5000; i++) {
         size_t c = random_below(&random, CHAINS);
         uint32_t n = (uint32_t)random_below(&random, 400);
 
-        if (chain_room(store, &chains[c], n)) {
+        if (token_list_room(store, &chains[c], n)) {
             for (uint32_t k = 0; k < n; k++)
                 plain[c][chains[c].count + k] = (uint32_t)random_next(&random);
-            chain_append(store, &chains[c], plain[c] + chains[c].count, n);
+            token_list_append(store, &chains[c], plain[c] + chains[c].count, n);
         } else {
-            chain_clear(store, &chains[c]);
+            token_list_clear(store, &chains[c]);
         }
         if (chains[c].count > 0) {
             uint32_t start = (uint32_t)random_below(&random, chains[c].count);
             uint32_t part = chains[c].count - start < 400 ? chains[c].count - start : 400;
 
-            chain_read(store, &chains[c], start, part, read);
+            token_list_read(store, &chains[c], start, part, read);
             assert_memory_equal(read, plain[c] + start, part * sizeof(*read));
         }
     }
     for (int c = 0; c < CHAINS; c++)
-        chain_clear(store, &chains[c]);
+        token_list_clear(store, &chains[c]);
     assert_int_equal(store->free_count, store->block_count);
     free(store);
 }
