@@ -132,10 +132,14 @@ static status_t timed_map(device_t *device, uint32_t peer, const device_pool_t *
     return STATUS_OK;
 }
 
-static status_t timed_copy(device_t *device, const device_copy_t *copy)
+static status_t timed_copy(device_t *device, uint32_t peer, const device_copy_t *copies,
+                           uint32_t count, uint32_t *failed)
 {
     (void)device;
-    (void)copy;
+    (void)peer;
+    (void)copies;
+    (void)count;
+    (void)failed;
     return STATUS_OK;
 }
 

@@ -1,8 +1,7 @@
 /* device.h - the device port: what a rank asks of the machine that computes.
  *
- * One table of operations. Three forms implement it: the symbolic device (bytes are a function of token prefixes,
- * the next token is a hash; for the simulator and for benchmarks of everything else), the CPU (device/cpu/cpu.h),
- * and CUDA later. A device owns one rank's pools, its block tables by slot, and the slots' running state.
+ * One table of operations. A device owns one rank's pools, its block tables by slot, and the slots' running
+ * state. What all devices do alike stands in generic.c and pool.c; backend.h says what is left to implement.
  *
  * Threads: `step` and `reform` are called from the rank's compute thread, `copy` and `map` from its copy thread;
  * everything else before both start. A call runs to its end. `interrupt` may be called from any thread at any time:
@@ -22,7 +21,11 @@
 #include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 
-enum { DEVICE_NAME_BYTES_MAX = 96, DEVICE_BORDERS_MAX = 16 };
+enum {
+    DEVICE_NAME_BYTES_MAX = 96,
+    DEVICE_BORDERS_MAX = 16,
+    DEVICE_COPIES_MAX = 32, /* units of one copy */
+};
 
 /* How the next token is drawn. Meanings as in the OpenAI API and vLLM; see model/sampler.h. */
 typedef struct {
@@ -110,15 +113,13 @@ typedef struct {
     uint32_t closed_count;
 } device_result_t;
 
-/* Pull of one unit from a peer's pool (or the own one) into the own pool. Reads the peer's generation word before and
- * after; STATUS_STALE if it is not `source_generation`, STATUS_CORRUPT if the bytes have not `digest`. */
+/* One unit from a peer's pool (or the own one) into the own pool. */
 typedef struct {
-    uint32_t peer; /* as given to map */
     unit_kind_t unit;
     uint32_t source;
     uint64_t source_generation;
     uint32_t target;
-    uint64_t target_generation; /* becomes the own word before the copy; STATUS_STALE if that is newer already */
+    uint64_t target_generation; /* becomes the own word before the copy */
     uint32_t rows;   /* history: token positions filled, PAGE_TOKENS for a full page */
     uint64_t digest; /* expected */
 } device_copy_t;
@@ -165,7 +166,12 @@ typedef struct {
                            uint64_t generation);
     /* Maps a peer's pool read-only and tests it with page 0; a later map of the same peer replaces the earlier one. */
     status_t (*map)(device_t *device, uint32_t peer, const device_pool_t *pool);
-    status_t (*copy)(device_t *device, const device_copy_t *copy);
+    /* Copies units, at most DEVICE_COPIES_MAX, from the pool that `peer` names, as given to map; returns when all are
+     * there. Their bytes are good only with STATUS_OK. Otherwise `failed` is the first that is not: NOT_FOUND no such
+     * peer; INVALID a number beyond a pool; STALE the peer's generation word is not source_generation before and
+     * after the copy, or the own one is newer than target_generation; CORRUPT the bytes have not `digest`. */
+    status_t (*copy)(device_t *device, uint32_t peer, const device_copy_t *copies, uint32_t count,
+                     uint32_t *failed);
 } device_ops_t;
 
 struct device {

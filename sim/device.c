@@ -402,11 +402,12 @@ static status_t move_unit(sim_devices_t *self, actor_id_t id, const running_copy
     const message_device_copy_t *message =
         unkeep(self, MESSAGE_device_copy, copy->bytes, copy->size);
     const record_pull_item_t *item = &message->items.data[copy->next_item];
+    uint32_t failed;
     status_t status;
 
     *count = message->items.count;
     trail_reset();
-    status = convert_copy(self->ranks[id].device, message->source, item);
+    status = convert_copy(self->ranks[id].device, message->source, item, 1, &failed);
     if (status == STATUS_OK)
         oracle_unit_moved(world_oracle(self->world), id, item);
     else if (status != STATUS_STALE)

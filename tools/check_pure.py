@@ -10,10 +10,11 @@ import re
 import subprocess
 import sys
 
-# Below these, steps and copies run. A device is called through its table X_ops, which brings
-# X_step, X_copy and X_generation_set; operators through a table for each instruction set.
-ROOTS = {"convert_run", "convert_copy"}
-DEVICE_TABLE, DEVICE_ROOTS = re.compile(r"(\w+)_ops"), ("step", "copy", "generation_set")
+# Below these, steps and copies run. The generic half of a device calls a backend through its table
+# X_backend, which brings X_start, X_run and so on; operators through a table for each instruction set.
+ROOTS = {"convert_run", "convert_copy", "generic_step", "generic_copy", "generic_generation_set"}
+BACKEND_TABLE = re.compile(r"(\w+)_backend")
+BACKEND_ROOTS = ("begin", "start", "load", "run", "digest", "copy")
 OPERATOR_TABLE = re.compile(r"operators_\w+")
 
 # What steps may call to hold answers to a grammar: walked wherever it is among the given files.
@@ -65,9 +66,9 @@ def read(paths, *options):
 
 def roots():
     """Names that the walk begins with."""
-    tables = [name for name, (_, section) in shared.items() if section.startswith(".data")]
-    devices = [match[1] for match in map(DEVICE_TABLE.fullmatch, tables) if match]
-    return (ROOTS | {f"{device}_{verb}" for device in devices for verb in DEVICE_ROOTS}
+    tables = {name for (_, name), (_, section) in local.items() if section.startswith(".data")}
+    backends = [match[1] for match in map(BACKEND_TABLE.fullmatch, tables) if match]
+    return (ROOTS | {f"{backend}_{verb}" for backend in backends for verb in BACKEND_ROOTS}
             | set(filter(OPERATOR_TABLE.fullmatch, tables))
             | (GRAMMAR if GRAMMAR & set(shared) else set()))
 

@@ -134,9 +134,8 @@ static void convert_done(const message_step_t *message, status_t status,
     done->closed.count = with_tokens ? result->closed_count : 0;
 }
 
-void convert_run(device_t *device, const message_step_t *message, uint64_t wanted,
-                 bool with_tokens, convert_step_t *step_room, convert_done_t *done_room,
-                 message_step_done_t *done)
+void convert_run(device_t *device, const message_step_t *message, uint64_t wanted, bool with_tokens,
+                 convert_step_t *step_room, convert_done_t *done_room, message_step_done_t *done)
 {
     device_step_t step;
     device_result_t result = {0};
@@ -153,17 +152,28 @@ void convert_run(device_t *device, const message_step_t *message, uint64_t wante
     convert_done(message, status, &result, with_tokens, done_room, done);
 }
 
-status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item)
+status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *items,
+                      uint32_t count, uint32_t *failed)
 {
-    device_copy_t copy = {
-        peer,         (unit_kind_t)item->unit, item->source, item->source_generation,
-        item->target, item->target_generation,   item->rows,   item->digest};
+    device_copy_t copies[DEVICE_COPIES_MAX] = {0};
     status_t status;
 
-    if (item->unit > UNIT_SLOT)
-        return FAIL(STATUS_MALFORMED, "unit kind %u is none", item->unit);
-    status = device->ops->copy(device, &copy);
-    if (status != STATUS_OK)
-        PROBE(copy_refused, copy.unit, copy.target, status);
+    ASSERT(count <= DEVICE_COPIES_MAX);
+    for (*failed = 0; *failed < count; ++*failed) {
+        const record_pull_item_t *item = &items[*failed];
+
+        if (item->unit > UNIT_SLOT)
+            return FAIL(STATUS_MALFORMED, "unit kind %u is none", item->unit);
+        copies[*failed] = (device_copy_t){(unit_kind_t)item->unit,
+                                          item->source,
+                                          item->source_generation,
+                                          item->target,
+                                          item->target_generation,
+                                          item->rows,
+                                          item->digest};
+    }
+    status = device->ops->copy(device, peer, copies, count, failed);
+    if (status != STATUS_OK && *failed < count)
+        PROBE(copy_refused, copies[*failed].unit, copies[*failed].target, status);
     return status;
 }

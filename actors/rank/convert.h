@@ -37,7 +37,8 @@ void convert_run(device_t *device, const message_step_t *message, uint64_t wante
                  bool with_tokens, convert_step_t *step_room, convert_done_t *done_room,
                  message_step_done_t *done);
 
-/* One item of a copy. */
-MUST_USE status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *item);
+/* Items of a copy, at most DEVICE_COPIES_MAX at once. `failed` as in device.h. */
+MUST_USE status_t convert_copy(device_t *device, uint32_t peer, const record_pull_item_t *items,
+                               uint32_t count, uint32_t *failed);
 
 #endif

@@ -119,12 +119,16 @@ static void run_copy(port_state_t *self, const message_device_copy_t *m)
     message_device_copied_t copied = {.copy = m->copy};
     status_t status = STATUS_OK;
 
-    for (uint32_t i = 0; i < m->items.count && status == STATUS_OK; i++) {
-        copied.failed_item = i;
+    for (uint32_t i = 0; i < m->items.count && status == STATUS_OK; i += DEVICE_COPIES_MAX) {
+        uint32_t count = m->items.count - i, failed = 0;
+
+        if (count > DEVICE_COPIES_MAX)
+            count = DEVICE_COPIES_MAX;
         if (atomic_load(&self->drained) < atomic_load(&self->wanted))
             status = FAIL(STATUS_BROKEN, "a newer epoch has begun");
         else
-            status = convert_copy(self->device, m->source, &m->items.data[i]);
+            status = convert_copy(self->device, m->source, &m->items.data[i], count, &failed);
+        copied.failed_item = i + failed;
     }
     if (status != STATUS_OK && status != STATUS_BROKEN)
         LOG(WARN, "RANK-COPY item=%u: %s", copied.failed_item, trail_text());

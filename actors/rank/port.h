@@ -8,7 +8,7 @@
  *
  * So DEVICE_QUIESCED comes behind the answer of every step and copy of the older epoch. A reform
  * interrupts at once: the step that runs breaks, those that wait are answered BROKEN unseen, a copy
- * stops behind its current unit.
+ * stops behind the units that are under way, at most DEVICE_COPIES_MAX.
  */
 #ifndef ACTORS_RANK_PORT_H
 #define ACTORS_RANK_PORT_H

@@ -76,7 +76,7 @@ static uint32_t prefill(device_t *device, uint32_t slot, const uint32_t *pages, 
         uint32_t count = PROMPT - at < chunk ? PROMPT - at : chunk;
         items[0] = run_item(slot, at, prompt + at, count);
         items[0].sample = items[0].tail = at + count == PROMPT;
-        items[0].border_count = 1;
+        items[0].border_count = at < PAGE_TOKENS && at + count >= PAGE_TOKENS;
         items[0].border_pages[0] = 0;
         items[0].border_targets[0] = 2;
         assert_int_equal(step(device, items, 1, result), STATUS_OK);
@@ -136,8 +136,8 @@ static void copy_all(device_t *target, const device_result_t *tail, const uint64
                      const uint32_t *pages, status_t *status)
 {
     for (uint32_t i = 0; i < 4; i++) {
-        device_copy_t copy = {.peer = 4,
-                              .unit = i == 3 ? UNIT_SLOT : UNIT_HISTORY,
+        uint32_t failed;
+        device_copy_t copy = {.unit = i == 3 ? UNIT_SLOT : UNIT_HISTORY,
                               .source = i == 3 ? 1 : some_pages[i],
                               .source_generation = 11,
                               .target = i == 3 ? 2 : pages[i],
@@ -146,7 +146,7 @@ static void copy_all(device_t *target, const device_result_t *tail, const uint64
                               .digest = i == 3   ? tail->closed[tail->closed_count - 1].digest
                                         : i == 2 ? tail->closed[tail->closed_count - 2].digest
                                                  : page_digests[i]};
-        *status = symbolic_ops.copy(target, &copy);
+        *status = symbolic_ops.copy(target, 4, &copy, 1, &failed);
         if (*status != STATUS_OK)
             return;
     }

@@ -195,15 +195,15 @@ static void test_steps_answer_golden_tokens(void **state)
 static status_t pull(ranks_t *to, uint32_t rank, const device_closed_t *unit, uint32_t target,
                      uint32_t rows, uint64_t generation)
 {
-    device_copy_t copy = {.peer = 40,
-                          .unit = unit->unit,
+    uint32_t failed;
+    device_copy_t copy = {.unit = unit->unit,
                           .source = unit->index,
                           .source_generation = generation,
                           .target = target,
                           .target_generation = 9,
                           .rows = rows,
                           .digest = unit->digest};
-    return to->devices[rank]->ops->copy(to->devices[rank], &copy);
+    return to->devices[rank]->ops->copy(to->devices[rank], 40, &copy, 1, &failed);
 }
 
 /* Prefill on one rank, decode on two, which pull everything from it. */

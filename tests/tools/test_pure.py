@@ -9,19 +9,15 @@ import unittest
 BUILD = os.environ.get("LOCKSTEP_BUILD", "build/release")
 ARCHIVES = [path for folder in ("runtime/base", "kernels", "cache", "device", "model", "actors")
             for path in glob.glob(f"{BUILD}/{folder}/*.a")]
-DEVICE = """
-typedef void verb_t(void);
-extern verb_t convert_run, convert_copy;
-static verb_t toy_step, toy_copy, toy_generation_set;
-struct { verb_t *step, *copy, *generation_set; } toy_ops = {
-    toy_step, toy_copy, toy_generation_set};
-void part(void);
-void convert_run(void) {}
-void convert_copy(void) {}
-__attribute__((noinline)) static void toy_step(void) { part(); }
-__attribute__((noinline)) static void toy_copy(void) {}
-__attribute__((noinline)) static void toy_generation_set(void) {}
-"""
+VERBS = ("begin", "start", "load", "run", "digest", "copy")
+GENERIC = ("convert_run", "convert_copy", "generic_step", "generic_copy", "generic_generation_set")
+DEVICE = "\n".join((
+    "typedef void verb_t(void);", "void part(void);",
+    *(f"void {name}(void); void {name}(void) {{}}" for name in GENERIC),
+    *(f"__attribute__((noinline)) static void toy_{verb}(void) {{{'part();' * (verb == 'run')}}}"
+      for verb in VERBS),
+    f"struct {{ verb_t *table[{len(VERBS)}]; }} toy_backend = {{{{"
+    + ", ".join(f"toy_{verb}" for verb in VERBS) + "}};"))
 PLANTS = {
     "clock_gettime": "#include <time.h>\nlong part(void) { struct timespec t; "
                      "clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_nsec; }",
@@ -61,7 +57,7 @@ class Pure(unittest.TestCase):
             with self.subTest(plant=plant):
                 code, said = self.check(device, self.compile(f"plant_{plant}", text))
                 self.assertEqual(code, 1)
-                self.assertRegex(said, rf"(?m)^{plant} <- (\S+ <- )?part <- toy_step$")
+                self.assertRegex(said, rf"(?m)^{plant} <- (\S+ <- )?part <- toy_run$")
 
     def test_a_step_that_only_computes_is_pure(self):
         plain = "#include <string.h>\nvoid part(void) { static char a[9], b[9]; memcpy(a, b, 9); }"
@@ -80,7 +76,7 @@ class Pure(unittest.TestCase):
         plant = PLANTS["clock_gettime"].replace("part", "forward_digest")
         code, said = self.check(*ARCHIVES, self.compile("plant", plant))
         self.assertEqual(code, 1)
-        self.assertRegex(said, r"(?m)^clock_gettime <- forward_digest <- .*device_cpu_step$")
+        self.assertRegex(said, r"(?m)^clock_gettime <- forward_digest <- .*device_cpu_run$")
 
 
 if __name__ == "__main__":
