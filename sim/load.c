@@ -22,6 +22,19 @@ static void fill(world_client_t *client, const world_config_t *config,
         client->answer[client->answer_count - 1] == setup->end_token ? END_STOP : END_LENGTH;
 }
 
+/* One in eight has this penalty, one in eight that: a replay that counts tokens wrongly draws others. */
+static device_sampling_t sampling_of(const world_load_t *load)
+{
+    const uint64_t kind = load->sampling_seed >> 61;
+
+    return (device_sampling_t){.seed = load->sampling_seed,
+                               .temperature = load->warm ? 1 : 0,
+                               .top_p = 1,
+                               .presence_penalty = kind == 1 ? 0.5f : 0,
+                               .frequency_penalty = kind == 2 ? -0.5f : 0,
+                               .repetition_penalty = kind == 3 ? 1.5f : 1};
+}
+
 static void make(world_client_t *client, const world_config_t *config,
                  const symbolic_setup_t *setup, const world_load_t *load)
 {
@@ -29,10 +42,7 @@ static void make(world_client_t *client, const world_config_t *config,
     client->prompt_count = load->prompt_tokens;
     client->output_tokens_max = load->output_tokens_max;
     client->deadline_ms = load->deadline_ms;
-    client->sampling = (device_sampling_t){.seed = load->sampling_seed,
-                                           .temperature = load->warm ? 1 : 0,
-                                           .top_p = 1,
-                                           .repetition_penalty = 1};
+    client->sampling = sampling_of(load);
     if (load->output_tokens_max > 0)
         fill(client, config, setup, load->beginning, load->own, load->shared_tokens);
 }

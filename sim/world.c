@@ -275,6 +275,8 @@ static void client_send(world_t *world, world_client_t *client)
         (record_sampling_t){.seed = client->sampling.seed,
                             .temperature = client->sampling.temperature,
                             .top_p = client->sampling.top_p,
+                            .presence_penalty = client->sampling.presence_penalty,
+                            .frequency_penalty = client->sampling.frequency_penalty,
                             .repetition_penalty = client->sampling.repetition_penalty};
     client->sent = sim_is_alive(world->sim, gateway_of(world, client)) &&
                    !world->closing[gateway_of(world, client)];

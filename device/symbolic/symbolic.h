@@ -2,11 +2,14 @@
  *
  * It implements device/device.h without arithmetic, so that everything else can be run, counted
  * and broken on purpose: by the simulator, by benchmarks of gateway and scheduler, and by real
- * processes without a model. Each page, border and slot is a generation word and content words:
+ * processes without a model. Each page, border and slot is a few content words:
  *
  *     page           hash of the token prefix at its first position, and behind its last filled row
  *     border, slot   position, and the prefix hash there
  *     three more     one per layer group, mixed from those two
+ *
+ * With penalties the next token is a hash of what they look at too: repetition of prompt and answer, presence and
+ * frequency of the answer. So an answer's token that is counted as prompt after a replay changes what follows.
  *
  * A step reads every page of a slot's history: the first must start at the empty prefix, each where
  * the one before it ends, the last must end at the slot's hash, and all layer words must fit. So

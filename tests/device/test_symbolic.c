@@ -132,6 +132,42 @@ static void test_a_border_continues_at_its_page_end(void **state)
     symbolic_world_close(world);
 }
 
+/* With penalties, tokens of the answer that are replayed count as answer, and the prompt as prompt. */
+static void test_replayed_tokens_are_the_answers(void **state)
+{
+    (void)state;
+    const device_sampling_t penalties[] = {
+        {.top_p = 1, .repetition_penalty = 1.5f},
+        {.top_p = 1, .repetition_penalty = 1, .presence_penalty = 1},
+        {.top_p = 1, .repetition_penalty = 1, .frequency_penalty = 1}};
+    for (size_t i = 0; i < COUNT_OF(penalties); i++) {
+        symbolic_world_t *world = symbolic_world_open();
+        device_t *device = device_new(world, "/a");
+        device_result_t result;
+        uint32_t answer[4];
+        uint32_t plain[4];
+        symbolic_answer(&setup, prompt, PROMPT, &penalties[i], true, NULL, 0, 4, answer, 4);
+        symbolic_answer(&setup, prompt, PROMPT, &greedy, true, NULL, 0, 4, plain, 4);
+        assert_memory_not_equal(answer, plain, sizeof answer);
+        prefill(device, 1, some_pages, PROMPT, &result);
+        device_item_t items[3] = {{.kind = DEVICE_CLOSE, .slot = 1},
+                                  open_item(1, PROMPT, some_pages, 4),
+                                  run_item(1, PROMPT, answer, 2)};
+        items[1].sampling = &penalties[i];
+        items[1].tokens = prompt;
+        items[1].token_count = PROMPT;
+        items[2].sample = true;
+        assert_int_equal(step(device, items, 3, &result), STATUS_OK);
+        assert_int_equal(result.tokens[0].token, answer[2]);
+        items[0] = run_item(1, PROMPT + 2, NULL, 1);
+        items[0].sample = true;
+        assert_int_equal(step(device, items, 1, &result), STATUS_OK);
+        assert_int_equal(result.tokens[0].token, answer[3]);
+        symbolic_ops.close(device);
+        symbolic_world_close(world);
+    }
+}
+
 static void copy_all(device_t *target, const device_result_t *tail, const uint64_t *page_digests,
                      const uint32_t *pages, status_t *status)
 {
@@ -318,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_chunking_gives_the_answer_of_the_oracle),
         cmocka_unit_test(test_a_border_continues_at_its_page_end),
+        cmocka_unit_test(test_replayed_tokens_are_the_answers),
         cmocka_unit_test(test_a_hand_over_keeps_the_answer_and_refuses_stale_and_flipped_units),
         cmocka_unit_test(test_every_flipped_word_is_found_by_the_next_step),
         cmocka_unit_test(test_pages_of_another_prefix_are_found),
