@@ -126,8 +126,8 @@ MUST_USE status_t forward_draft(forward_t *forward, uint32_t block, const forwar
                                 const forward_item_t *items, uint32_t item_count,
                                 const float *streams, float *logits, float *next_streams);
 
-/* A fresh slot that continues at the page end `position` from a border. */
-void forward_border_load(const geometry_t *geometry, const forward_cache_t *cache, uint32_t border,
-                         uint32_t slot, uint32_t position);
+/* A fresh slot that continues at the page end `position` from a border; INVALID if one of these is none. */
+MUST_USE status_t forward_border_load(const geometry_t *geometry, const forward_cache_t *cache,
+                                      uint32_t border, uint32_t slot, uint32_t position);
 
 #endif

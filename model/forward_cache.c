@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "cache/copy.h"
 #include "model/forward_parts.h"
 
 static layout_view_t view_of(const forward_t *f, const forward_layer_t *layer, pool_kind_t pool)
@@ -99,47 +100,16 @@ void forward_state_keep(forward_t *f, const forward_layer_t *layer, pool_kind_t 
     }
 }
 
-static void load_window(const geometry_t *g, const forward_cache_t *cache, uint32_t layer,
-                        uint32_t from, uint32_t slot, uint32_t position)
+status_t forward_border_load(const geometry_t *g, const forward_cache_t *cache, uint32_t border,
+                             uint32_t slot, uint32_t position)
 {
-    layout_view_t ring = layout_view(cache->layout, g, cache->memory, POOL_SLOT_WINDOW, layer);
-    layout_view_t border = layout_view(cache->layout, g, cache->memory, POOL_BORDER_WINDOW, layer);
+    copy_item_t items[COPY_UNIT_ITEMS_MAX];
+    copy_list_t list;
 
-    for (uint32_t i = 0; i < border.rows; i++) {
-        uint32_t row = (position - border.rows + i) % ring.rows;
-        memcpy(view_data(&ring, slot, row), view_data(&border, from, i), border.data_bytes);
-        memcpy(view_scale(&ring, slot, row), view_scale(&border, from, i), border.scale_bytes);
-    }
-}
-
-/* Only the first halves of the channels are needed: those that speak to the next block. */
-static void load_state(const geometry_t *g, const forward_cache_t *cache, pool_kind_t pool,
-                       pool_kind_t border_pool, uint32_t layer, uint32_t from, uint32_t slot,
-                       uint32_t position)
-{
-    layout_view_t ring = layout_view(cache->layout, g, cache->memory, pool, layer);
-    layout_view_t border = layout_view(cache->layout, g, cache->memory, border_pool, layer);
-    uint32_t half = border.data_bytes / 2;
-
-    for (uint32_t i = 0; i < border.rows; i++) {
-        uint8_t *row = view_data(&ring, slot, (position - border.rows + i) % ring.rows);
-        const uint8_t *source = view_data(&border, from, i);
-        memcpy(row, source, half);
-        memcpy(row + 2 * half, source + half, half);
-    }
-}
-
-void forward_border_load(const geometry_t *g, const forward_cache_t *cache, uint32_t border,
-                         uint32_t slot, uint32_t position)
-{
-    ASSERT(position > 0 && position % PAGE_TOKENS == 0);
+    copy_list_init(&list, items, COUNT_OF(items), "load");
+    TRY(copy_plan_border_take(&list, g, cache->layout, border_at(border), slot_at(slot),
+                              position_at(position)));
     layout_slot_clear(cache->layout, g, cache->memory, slot_at(slot));
-    for (uint32_t layer = 0; layer < g->config.layers + g->config.draft_layers; layer++) {
-        load_window(g, cache, layer, border, slot, position);
-        if (!geometry_covers(g, POOL_SLOT_C4, layer))
-            continue;
-        load_state(g, cache, POOL_SLOT_C4, POOL_BORDER_C4, layer, border, slot, position);
-        load_state(g, cache, POOL_SLOT_C4_INDEX, POOL_BORDER_C4_INDEX, layer, border, slot,
-                   position);
-    }
+    return copy_execute(&list, cache->memory, cache->layout->bytes, cache->memory,
+                        cache->layout->bytes);
 }

@@ -159,10 +159,13 @@ void group_resume(group_t *group, uint32_t slot, uint32_t source, uint32_t borde
 {
     for (uint32_t r = 0; r < group->options.world; r++) {
         forward_cache_t cache = cache_of(group, r);
+        status_t status;
+
         for (uint32_t i = 0; i < position / PAGE_TOKENS; i++)
             copy_history(group, cache.memory, group_page(group, source, i),
                          group_page(group, slot, i));
-        forward_border_load(&group->geometry, &cache, border, slot, position);
+        status = forward_border_load(&group->geometry, &cache, border, slot, position);
+        ASSERT(status == STATUS_OK); /* by the caller's numbers */
     }
 }
 

@@ -250,8 +250,7 @@ static status_t device_cpu_load(device_generic_t *device, uint32_t border, uint3
     const layout_t layout = layout_of(self, &device->pool);
     const forward_cache_t cache = {&layout, device->pool.units};
 
-    forward_border_load(&self->geometry, &cache, border, slot, position);
-    return STATUS_OK;
+    return forward_border_load(&self->geometry, &cache, border, slot, position);
 }
 
 static sample_row_t draw_of(const device_slot_t *slot, const device_run_t *run)
