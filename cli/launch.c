@@ -137,14 +137,15 @@ static void pool_name(const char *shm_prefix, actor_id_t actor, incarnation_t in
     snprintf(name, DEVICE_NAME_BYTES_MAX, "%spool-%u-%u", shm_prefix, actor, incarnation);
 }
 
-/* Whoever has mapped the pool of a dead rank keeps what it maps; its name, and with the last of them
- * its memory, goes. */
-static void sweep_pool(const char *shm_prefix, actor_id_t actor, incarnation_t incarnation)
+/* What the dead left in shared memory. Whoever has mapped the pool of a dead rank keeps what it maps; its
+ * name, and with the last of them its memory, goes. */
+static void sweep(const char *shm_prefix, actor_id_t actor, incarnation_t incarnation)
 {
     char name[DEVICE_NAME_BYTES_MAX];
 
     pool_name(shm_prefix, actor, incarnation, name);
     shared_unlink(name);
+    rundir_segments_sweep(shm_prefix);
 }
 
 static void set_up_rank(launch_t *self, incarnation_t incarnation)
@@ -230,7 +231,7 @@ static void set_up_children(launch_t *self)
         .directory = self->rundir->path,
         .shm_prefix = self->rundir->shm_prefix,
         .roster = &self->roster,
-        .sweep = sweep_pool,
+        .sweep = sweep,
         .incidents = {incidents_folder(self), self->journal_folder, self->rundir->shm_prefix,
                       &self->roster, &message_table, self->keep},
     };

@@ -145,25 +145,55 @@ static void clear_shared_memory(const rundir_t *rundir)
         closedir(directory);
 }
 
-/* Names end in the epoch, which grows. */
-status_t rundir_segment(const rundir_t *rundir, uint16_t leader, char *name, size_t bytes)
+/* Epoch of the newest segment of a group; 0: there is none. Names end in the epoch, which grows. */
+static unsigned long long newest_segment(const char *prefix)
 {
     DIR *directory = opendir("/dev/shm");
     unsigned long long newest = 0, epoch;
     struct dirent *entry;
-    char prefix[RUNDIR_PREFIX_BYTES + 32];
 
-    snprintf(prefix, sizeof(prefix), "%sgroup-%u-", rundir->shm_prefix + 1, leader);
     while (directory && (entry = readdir(directory)) != NULL)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
             (epoch = strtoull(entry->d_name + strlen(prefix), NULL, 16)) > newest)
             newest = epoch;
     if (directory)
         closedir(directory);
+    return newest;
+}
+
+status_t rundir_segment(const rundir_t *rundir, uint16_t leader, char *name, size_t bytes)
+{
+    unsigned long long newest;
+    char prefix[RUNDIR_PREFIX_BYTES + 32];
+
+    snprintf(prefix, sizeof(prefix), "%sgroup-%u-", rundir->shm_prefix + 1, leader);
+    newest = newest_segment(prefix);
     if (!newest)
         return FAIL(STATUS_NOT_FOUND, "no collectives of group %u", leader);
     snprintf(name, bytes, "/%s%llx", prefix, newest);
     return STATUS_OK;
+}
+
+/* The newest one stays: a group may be about to use it. */
+void rundir_segments_sweep(const char *shm_prefix)
+{
+    DIR *directory = opendir("/dev/shm");
+    size_t common = strlen(shm_prefix + 1);
+    unsigned long long epoch;
+    unsigned leader;
+    struct dirent *entry;
+    char prefix[RUNDIR_PREFIX_BYTES + 32];
+
+    while (directory && (entry = readdir(directory)) != NULL) {
+        if (strncmp(entry->d_name, shm_prefix + 1, common) != 0 ||
+            sscanf(entry->d_name + common, "group-%u-%llx", &leader, &epoch) != 2)
+            continue;
+        snprintf(prefix, sizeof(prefix), "%sgroup-%u-", shm_prefix + 1, leader);
+        if (epoch < newest_segment(prefix))
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    if (directory)
+        closedir(directory);
 }
 
 /* Creates a directory that only this user may enter, or checks that an existing one is such. */

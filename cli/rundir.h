@@ -74,6 +74,8 @@ MUST_USE status_t rundir_deployment_read(const rundir_t *rundir, deployment_t **
 
 /* The newest shared memory of a group's collectives, by its leader; NOT_FOUND if there is none now. */
 MUST_USE status_t rundir_segment(const rundir_t *rundir, uint16_t leader, char *name, size_t bytes);
+/* Removes those of older epochs, which stay when all ranks of a group die at once: nobody can join them any more. */
+void rundir_segments_sweep(const char *shm_prefix);
 
 /* The port of a gateway; 0 until it listens. */
 uint16_t rundir_port(const rundir_t *rundir, uint16_t gateway);

@@ -11,6 +11,7 @@ import urllib.request
 from deployment import Deployment, await_true, stream_events
 
 TOPOLOGY = "topology/examples/default.yaml"
+TP2 = "topology/examples/tp2.yaml"
 CLIENTS = 4
 QUESTIONS = ("What is 4 times 2?", "Count from 16 to 40.", "What is Lockstep?",
              "Repeat after me: red, green, blue, red, green, blue.")
@@ -123,6 +124,26 @@ class Faults(unittest.TestCase):
                 self.assertEqual({question: ask(deployment.url, question)
                                   for question in QUESTIONS}, alone)
             self.assertEqual(deployment.log().count("PREFILL-PAIR-REFUSED"), 2)
+
+    def test_groups_that_die_whole_leave_no_collectives(self):
+        """Nobody is left to take the name away, so whoever reaps them does."""
+        ranks = "decode/0/rank/0", "decode/0/rank/1"
+        with Deployment(TP2) as deployment:
+            before = ask(deployment.url, QUESTIONS[0])
+            count = self.segments(deployment)
+            for _ in range(3):
+                pids = [deployment.pid(rank) for rank in ranks]
+                for pid in pids:
+                    os.kill(pid, signal.SIGKILL)
+                for rank, pid in zip(ranks, pids):
+                    deployment.await_new_life(rank, pid)
+                deployment.await_ready()
+                self.assertEqual(ask(deployment.url, QUESTIONS[0]), before)
+            # of the epoch that died last, one may be left till the next death
+            self.assertLessEqual(self.segments(deployment), count + 1)
+
+    def segments(self, deployment):
+        return sum(":group-" in name for name in deployment.new_shared_memory())
 
     def test_what_stands_still_is_killed_and_comes_back(self):
         with Deployment(TOPOLOGY) as deployment:
