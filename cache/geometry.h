@@ -38,6 +38,7 @@
 
 #include "cache/units.h"
 #include "cache/unit.h"
+#include "kernels/row_form.h"
 #include "runtime/base/status.h"
 
 enum {
@@ -50,17 +51,6 @@ enum {
     GEOMETRY_FP4_BLOCK = 32,  /* channels that share a scale in FP4_BLOCKS */
     GEOMETRY_TEXT_MAX = 24576 /* bytes of the canonical text, with the final NUL */
 };
-
-/* How a row is stored. */
-typedef enum {
-    FORM_FLOAT32,
-    FORM_BF16,
-    FORM_FP8_BLOCKS, /* e4m3 and a scale byte per 64 channels, then a zero byte; rotated ones bf16
-                      */
-    FORM_FP8_ROW,    /* e4m3, one float32 scale a row (index keys) */
-    FORM_FP4_BLOCKS, /* e2m1, low nibble first, a scale byte per 32 channels (index keys) */
-    FORM_COUNT
-} geometry_form_t;
 
 typedef enum {
     POOL_C4,

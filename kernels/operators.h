@@ -16,6 +16,7 @@
 #include "kernels/isa.h"
 #include "kernels/moe/moe.h"
 #include "kernels/norm/rmsnorm.h"
+#include "kernels/ring/ring.h"
 #include "kernels/rope/rope.h"
 #include "kernels/rows/rows.h"
 #include "kernels/sample/sample.h"
@@ -25,11 +26,17 @@
     O(gemm, gemm_t)                                                                                \
     O(gemm_groups, gemm_groups_t)                                                                  \
     O(rows_gather, rows_gather_t)                                                                  \
+    O(rows_embed, rows_embed_t)                                                                    \
+    O(rows_store, rows_store_t)                                                                    \
+    O(rows_round, rows_round_t)                                                                    \
+    O(rows_scale, rows_scale_t)                                                                    \
+    O(ring_keep, ring_keep_t)                                                                      \
     O(rmsnorm, rmsnorm_t)                                                                          \
     O(rope, rope_t)                                                                                \
     O(hyper_mix, hyper_mix_t)                                                                      \
     O(hyper_read, hyper_read_t)                                                                    \
     O(hyper_write, hyper_write_t)                                                                  \
+    O(compressor_bias, compressor_bias_t)                                                          \
     O(compressor_fold, compressor_fold_t)                                                          \
     O(compressor_overlap, compressor_overlap_t)                                                    \
     O(indexer_score, indexer_score_t)                                                              \

@@ -155,6 +155,17 @@ uint32_t forward_share(const forward_t *f, const forward_cut_t *cut)
     return cut->at[f->options.rank + 1] - cut->at[f->options.rank];
 }
 
+static void place_blocks(const forward_t *f, forward_pack_t *pack, forward_blocks_t *blocks)
+{
+    size_t rows = f->options.rows_max; /* each block ends in a row of its own */
+
+    blocks->firsts = forward_take(pack, rows, 4);
+    blocks->items = forward_take(pack, rows, 4);
+    blocks->numbers = forward_take(pack, rows, 4);
+    blocks->places = forward_take(pack, rows, sizeof(rows_place_t));
+    blocks->turns = forward_take(pack, rows * f->config->rope_dim, 4);
+}
+
 /* Arrays of a step's rows; counted first, then placed, like the weights. */
 static void place_rows(forward_t *f, forward_pack_t *pack)
 {
@@ -164,8 +175,7 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
     size_t rows = f->options.rows_max, s = c->streams, k = c->experts_per_token, heads = f->heads;
     size_t entries = f->options.positions_max / 4, q_width = heads * c->head_dim;
     bool indexed = f->index_heads > 0, traced = f->options.trace != NULL;
-    size_t part =
-        f->options.world > 1 ? forward_collective_capacity(c, &f->options) / sizeof(float) : 0;
+    size_t part = forward_collective_capacity(c, &f->options) / sizeof(float);
     size_t share = forward_share(f, &f->width_cut);
     size_t index_width = indexed ? (size_t)c->index_heads * c->index_dim : 0;
 
@@ -173,7 +183,8 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         void *target;
         size_t count, size;
     } arrays[] = {
-        {&r->item_rows, rows, 4},
+        {&r->batch_items, rows, sizeof(batch_item_t)},
+        {&r->borders, rows, sizeof(batch_border_t)},
         {&r->block_ends, rows, 4},
         {&r->positions, rows, 4},
         {&r->tokens, rows, 4},
@@ -186,7 +197,7 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         {&r->comb, rows * s * s, 4},
         {&r->u, rows * c->hidden, 4},
         {&r->y, rows * c->hidden, 4},
-        {&r->part, part, 4},
+        {&r->part, f->options.world > 1 ? part : 0, 4},
         {&r->qr, rows * c->query_rank, 4},
         {&r->q, rows * q_width, 4},
         {&r->core, rows * q_width, 4},
@@ -194,10 +205,9 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         {&r->kv, rows * c->head_dim, 4},
         {&r->row_data, rows * ring->data_bytes, 1},
         {&r->row_scale, rows * ring->scale_bytes, 1},
-        {&r->k, rows * 2 * c->head_dim, 4},
-        {&r->s, rows * 2 * c->head_dim, 4},
-        {&r->index_k, indexed ? rows * 2 * c->index_dim : 0, 4},
-        {&r->index_s, indexed ? rows * 2 * c->index_dim : 0, 4},
+        {&r->states, rows * 4 * c->head_dim, 4},
+        {&r->index_states, indexed ? rows * 4 * c->index_dim : 0, 4},
+        {&r->entries, rows * larger(c->head_dim, c->index_dim), 4},
         {&r->index_q, rows * index_width, 4},
         {&r->index_w, indexed ? rows * c->index_heads : 0, 4},
         {&r->selected, indexed ? rows * c->index_topk : 0, 4},
@@ -224,6 +234,8 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
         void *memory = forward_take(pack, arrays[i].count, arrays[i].size);
         memcpy(arrays[i].target, &memory, sizeof(memory));
     }
+    place_blocks(f, pack, &r->blocks_4);
+    place_blocks(f, pack, &r->blocks_128);
 }
 
 static void place_scratch(forward_t *f, forward_pack_t *pack)
@@ -456,6 +468,8 @@ void forward_by_rows(forward_t *f, uint32_t rows, forward_rows_work_t *work, con
     uint32_t threads = f->options.threads;
     rows_work_t w = {f, work, context, rows, rows};
 
+    if (rows == 0)
+        return;
     if (threads > 1 && rows >= ROWS_PARALLEL_MIN)
         w.slice = (rows / (2 * threads) + 15) / 16 * 16; /* mixes run sixteen rows side by side */
     team_run(f->team, (rows + w.slice - 1) / w.slice, rows_part, &w);
@@ -584,7 +598,7 @@ static status_t run_head(forward_t *f, const forward_layer_t *layer, bool draft,
 
     for (uint32_t i = 0; i < r->item_count; i++)
         for (uint32_t n = r->items[i].logit_count; n > 0; n--)
-            r->head_rows[wanted++] = r->item_rows[i] + r->items[i].count - n;
+            r->head_rows[wanted++] = r->batch_items[i].row + r->items[i].count - n;
     if (!wanted)
         return STATUS_OK;
     f->o->rows_gather(&(rows_gather_t){wanted, wide, r->x, r->head_rows, r->head_x});
@@ -599,43 +613,6 @@ static status_t run_head(forward_t *f, const forward_layer_t *layer, bool draft,
     return forward_gather(f, SITE_LOGITS, &f->vocabulary_cut, wanted, part, logits);
 }
 
-static status_t take_items(forward_t *f, const forward_cache_t *cache, const forward_item_t *items,
-                           uint32_t item_count)
-{
-    forward_rows_t *r = &f->r;
-    uint32_t wanted = 0;
-
-    r->rows = 0;
-    for (uint32_t i = 0; i < item_count; i++) {
-        if (items[i].count > f->options.rows_max - r->rows)
-            return FAIL(STATUS_TOO_LARGE, "a step has more than %u rows", f->options.rows_max);
-        if (items[i].position + items[i].count > f->options.positions_max)
-            return FAIL(STATUS_TOO_LARGE, "position %u is beyond %u",
-                        items[i].position + items[i].count, f->options.positions_max);
-        ASSERT(items[i].count > 0 && items[i].logit_count <= items[i].count);
-        wanted += items[i].logit_count;
-        r->item_rows[i] = r->rows;
-        for (uint32_t m = 0; m < items[i].count; m++, r->rows++) {
-            r->positions[r->rows] = items[i].position + m;
-            r->tokens[r->rows] = items[i].tokens[m];
-            if (items[i].tokens[m] >= f->config->vocabulary)
-                return FAIL(STATUS_INVALID, "token %u is outside the vocabulary of %u",
-                            items[i].tokens[m], f->config->vocabulary);
-            rope_turns(&f->rope, items[i].position + m,
-                       r->turns + (size_t)r->rows * f->config->rope_dim);
-            rope_turns(&f->rope_compressed, items[i].position + m,
-                       r->turns_compressed + (size_t)r->rows * f->config->rope_dim);
-        }
-    }
-    if (wanted > f->options.logits_max)
-        return FAIL(STATUS_TOO_LARGE, "logits of %u rows; %u are possible", wanted,
-                    f->options.logits_max);
-    r->items = items;
-    r->item_count = item_count;
-    f->cache = *cache;
-    return STATUS_OK;
-}
-
 static void keep_streams(const forward_t *f, float *streams)
 {
     if (streams)
@@ -646,15 +623,10 @@ static void keep_streams(const forward_t *f, float *streams)
 status_t forward_step(forward_t *f, const forward_cache_t *cache, const forward_item_t *items,
                       uint32_t item_count, float *logits, float *streams)
 {
-    uint32_t s = f->config->streams, hidden = f->config->hidden;
-
-    TRY(take_items(f, cache, items, item_count));
-    for (uint32_t m = 0; m < f->r.rows; m++) {
-        float *x = f->r.x + (size_t)m * s * hidden;
-        weight_decode(&f->weights->embed, f->r.tokens[m], 1, x);
-        for (uint32_t i = 1; i < s; i++)
-            memcpy(x + (size_t)i * hidden, x, hidden * sizeof(float));
-    }
+    f->cache = *cache;
+    TRY(forward_batch_take(f, items, item_count));
+    f->o->rows_embed(
+        &(rows_embed_t){f->r.rows, f->config->streams, &f->weights->embed, f->r.tokens, f->r.x});
     for (uint32_t i = 0; i < f->weights->layer_count; i++)
         TRY(run_layer(f, &f->layers[i]));
     keep_streams(f, streams);
@@ -695,7 +667,7 @@ uint64_t forward_digest(const forward_t *f, uint32_t item)
     const forward_item_t *run = &f->r.items[item];
 
     ASSERT(item < f->r.item_count);
-    return digest_bytes((const char *)f->r.x + f->r.item_rows[item] * wide, run->count * wide,
+    return digest_bytes((const char *)f->r.x + f->r.batch_items[item].row * wide, run->count * wide,
                         run->position * wide / sizeof(uint64_t));
 }
 
@@ -708,10 +680,10 @@ status_t forward_draft(forward_t *f, uint32_t block, const forward_cache_t *cach
     forward_rows_t *r = &f->r;
 
     ASSERT(block < f->weights->mtp_count);
-    TRY(take_items(f, cache, items, item_count));
+    f->cache = *cache;
+    TRY(forward_batch_take(f, items, item_count));
     /* x = e_proj norm(embed) + h_proj norm(stream), for each stream */
-    for (uint32_t m = 0; m < r->rows; m++)
-        weight_decode(&f->weights->embed, r->tokens[m], 1, r->u + (size_t)m * hidden);
+    f->o->rows_embed(&(rows_embed_t){r->rows, 1, &f->weights->embed, r->tokens, r->u});
     forward_norm(f, r->rows, hidden, r->u, layer->enorm, r->u);
     forward_gemm(f, &layer->e_proj, r->rows, r->u, hidden, r->y, hidden);
     for (uint32_t m = 0; m < r->rows; m++) {

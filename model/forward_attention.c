@@ -18,7 +18,6 @@ static const float *turns_of(const forward_t *f, const forward_layer_t *layer)
 static void project_rows(forward_t *f, const void *context, uint32_t first, uint32_t count)
 {
     const forward_layer_t *layer = context;
-    const geometry_pool_t *ring = &f->geometry->pools[POOL_SLOT_WINDOW];
     uint32_t dim = f->config->head_dim, width = f->heads * dim;
     const float *turns = turns_of(f, layer) + (size_t)first * f->config->rope_dim;
     float *q = f->r.q + (size_t)first * width, *kv = f->r.kv + (size_t)first * dim;
@@ -27,9 +26,11 @@ static void project_rows(forward_t *f, const void *context, uint32_t first, uint
     f->o->rope(&(rope_t){count, f->heads, dim, f->rope.pairs, width, false, turns, q});
     forward_norm(f, count, dim, kv, layer->kv_norm, kv);
     f->o->rope(&(rope_t){count, 1, dim, f->rope.pairs, dim, false, turns, kv});
-    for (size_t m = first; m < first + count; m++)
-        row_encode(&f->row_form, f->r.kv + m * dim, f->r.row_data + m * ring->data_bytes,
-                   f->r.row_scale + m * ring->scale_bytes);
+    f->o->rows_store(&(rows_store_t){.rows = count,
+                                     .form = f->row_form,
+                                     .x = kv,
+                                     .first = first,
+                                     .view = forward_window_state(f, layer).step});
 }
 
 /* qr, q of this rank's heads, window rows in cache form. */
@@ -60,14 +61,14 @@ typedef struct {
     forward_t *f;
     const forward_layer_t *layer;
     uint32_t heads; /* at once */
+    batch_state_t window;
 } core_work_t;
 
 /* A few queries of one sequence and some of their heads, on one thread. */
 typedef struct {
     const core_work_t *w;
-    const forward_item_t *item;
+    const batch_item_t *item;
     forward_scratch_t *scratch;
-    uint32_t first_row;  /* of the item */
     uint32_t row, count; /* queries: rows of the step */
     uint32_t position;   /* of the first */
     uint32_t head, heads;
@@ -120,14 +121,14 @@ static void core_window(core_t *core)
         memset(core->visible, 0, sizeof(core->visible));
         for (uint32_t i = 0; i < ATTENTION_TILE; i++) {
             uint32_t s = tile + i;
-            const uint8_t *data, *scale;
             if (s < first || s > last)
                 continue;
             for (uint32_t m = 0; m < core->count; m++)
                 if (s <= core->position + m && s + window > core->position + m)
                     core->visible[m] |= 1ull << i;
-            forward_window_row(f, core->w->layer, core->item, core->first_row, s, &data, &scale);
-            row_decode(&f->row_form, data, scale, core->scratch->values + (size_t)rows * dim);
+            row_decode(&f->row_form, batch_state_data(&core->w->window, core->item, s),
+                       batch_state_scale(&core->w->window, core->item, s),
+                       core->scratch->values + (size_t)rows * dim);
             places[rows++] = (uint8_t)i;
             any |= 1ull << i;
         }
@@ -187,7 +188,7 @@ static void core_entries(core_t *core)
 
 /* How many queries of an item share a tile: matters for speed only. */
 static uint32_t queries_at_once(const forward_t *f, const forward_layer_t *layer,
-                                const forward_item_t *item)
+                                const batch_item_t *item)
 {
     uint32_t queries = FORWARD_LINES / f->heads;
 
@@ -206,11 +207,10 @@ static void core_part(void *context, uint32_t part, uint32_t thread)
 
     while (block >= f->r.block_ends[i])
         i++;
-    core.item = &f->r.items[i];
-    core.first_row = f->r.item_rows[i];
+    core.item = &f->r.batch_items[i];
     queries = queries_at_once(f, w->layer, core.item);
     first = (block - (i ? f->r.block_ends[i - 1] : 0)) * queries;
-    core.row = core.first_row + first;
+    core.row = core.item->row + first;
     core.count = core.item->count - first < queries ? core.item->count - first : queries;
     core.position = core.item->position + first;
     core.head = part % head_parts * w->heads;
@@ -228,11 +228,11 @@ static void core_part(void *context, uint32_t part, uint32_t thread)
 /* Blocks of all items run side by side; a single token is cut by heads instead. */
 static void run_core(forward_t *f, const forward_layer_t *layer)
 {
-    core_work_t work = {f, layer, f->heads};
+    core_work_t work = {f, layer, f->heads, forward_window_state(f, layer)};
     uint32_t threads = team_threads(f->team), blocks = 0;
 
     for (uint32_t i = 0; i < f->r.item_count; i++) {
-        uint32_t queries = queries_at_once(f, layer, &f->r.items[i]);
+        uint32_t queries = queries_at_once(f, layer, &f->r.batch_items[i]);
         blocks += (f->r.items[i].count + queries - 1) / queries;
         f->r.block_ends[i] = blocks;
     }
@@ -271,16 +271,28 @@ static status_t project_out(forward_t *f, const forward_layer_t *layer)
     return forward_gather(f, SITE_ATTENTION_OUTPUT, &f->hidden_cut, rows, y, f->r.y);
 }
 
+static void keep_window(forward_t *f, const forward_layer_t *layer)
+{
+    const geometry_pool_t *border = &f->geometry->pools[POOL_BORDER_WINDOW];
+
+    f->o->ring_keep(&(ring_keep_t){.batch = &f->r.batch,
+                                   .item_count = f->r.item_count,
+                                   .state = forward_window_state(f, layer),
+                                   .border = forward_view(f, layer, POOL_BORDER_WINDOW),
+                                   .border_rows = border->rows,
+                                   .parts = 1,
+                                   .data_bytes = border->data_bytes,
+                                   .border_bytes = border->data_bytes,
+                                   .scale_bytes = border->scale_bytes});
+}
+
 status_t forward_attention(forward_t *f, const forward_layer_t *layer)
 {
     project(f, layer);
-    forward_compress_inputs(f, layer);
-    for (uint32_t i = 0; i < f->r.item_count; i++)
-        forward_compress_item(f, layer, i, f->r.item_rows[i]);
+    forward_compress(f, layer);
     if (layer->ratio == 4)
         forward_select(f, layer);
     run_core(f, layer);
-    for (uint32_t i = 0; i < f->r.item_count; i++)
-        forward_window_keep(f, layer, &f->r.items[i], f->r.item_rows[i]);
+    keep_window(f, layer);
     return project_out(f, layer);
 }

@@ -10,19 +10,47 @@
 #include "kernels/format.h"
 #include "model/forward_parts.h"
 
-static void compressor_inputs(forward_t *f, const forward_compressor_t *c, uint32_t ratio, float *k,
-                              float *s)
-{
-    uint32_t rows = f->r.rows, hidden = f->config->hidden;
+/* What a compressor's work on some rows or blocks needs. */
+typedef struct {
+    const forward_layer_t *layer;
+    const forward_compressor_t *c;
+    bool main;     /* entries; else index keys */
+    float *states; /* [rows, 2 * channels] */
+    const batch_blocks_t *blocks;
+    pool_kind_t history;
+} compress_t;
 
-    forward_gemm(f, &c->wkv, rows, f->r.u, hidden, k, c->channels);
-    forward_gemm(f, &c->wgate, rows, f->r.u, hidden, s, c->channels);
-    for (uint32_t m = 0; m < rows; m++) {
-        const float *ape = c->ape + (size_t)(f->r.positions[m] % ratio) * c->channels;
-        float *score = s + (size_t)m * c->channels;
-        for (uint32_t i = 0; i < c->channels; i++)
-            score[i] = score[i] + ape[i];
-    }
+static compress_t compress_of(const forward_t *f, const forward_layer_t *layer, bool main)
+{
+    return (compress_t){
+        .layer = layer,
+        .c = main ? &layer->compressor : &layer->index_compressor,
+        .main = main,
+        .states = main ? f->r.states : f->r.index_states,
+        .blocks = layer->ratio == 4 ? &f->r.blocks_4.blocks : &f->r.blocks_128.blocks,
+        .history = layer->ratio == 128 ? POOL_C128
+                   : main              ? POOL_C4
+                                       : POOL_C4_INDEX,
+    };
+}
+
+static void bias_rows(forward_t *f, const void *context, uint32_t first, uint32_t count)
+{
+    const compress_t *w = context;
+    size_t stride = 2 * (size_t)w->c->channels;
+
+    f->o->compressor_bias(&(compressor_bias_t){count, w->layer->ratio, w->c->channels,
+                                               f->r.positions + first, w->c->ape, stride,
+                                               w->states + first * stride + w->c->channels});
+}
+
+static void compressor_inputs(forward_t *f, const compress_t *w)
+{
+    uint32_t rows = f->r.rows, hidden = f->config->hidden, channels = w->c->channels;
+
+    forward_gemm(f, &w->c->wkv, rows, f->r.u, hidden, w->states, 2 * (size_t)channels);
+    forward_gemm(f, &w->c->wgate, rows, f->r.u, hidden, w->states + channels, 2 * (size_t)channels);
+    forward_by_rows(f, rows, bias_rows, w);
 }
 
 /* Index queries and head weights of all heads, on every rank. */
@@ -31,115 +59,55 @@ static void index_queries(forward_t *f, const forward_layer_t *layer)
     const model_config_t *c = f->config;
     uint32_t rows = f->r.rows, width = f->index_heads * c->index_dim;
     float factor = (float)(1.0 / sqrt((double)c->index_dim * c->index_heads));
-    float *q = f->r.index_q, *w = f->r.index_w;
 
-    forward_gemm(f, &layer->index_wq_b, rows, f->r.qr, c->query_rank, q, width);
+    forward_gemm(f, &layer->index_wq_b, rows, f->r.qr, c->query_rank, f->r.index_q, width);
     f->o->rope(&(rope_t){rows, f->index_heads, c->index_dim, f->rope.pairs, width, false,
-                         f->r.turns_compressed, q});
-    for (size_t i = 0; i < (size_t)rows * f->index_heads; i++)
-        row_round_query(&f->index_form, q + i * c->index_dim);
-    forward_gemm(f, &layer->index_weights, rows, f->r.u, c->hidden, w, f->index_heads);
-    for (size_t i = 0; i < (size_t)rows * f->index_heads; i++)
-        w[i] = w[i] * factor;
+                         f->r.turns_compressed, f->r.index_q});
+    f->o->rows_round(&(rows_round_t){rows * f->index_heads, f->index_form, f->r.index_q});
+    forward_gemm(f, &layer->index_weights, rows, f->r.u, c->hidden, f->r.index_w, f->index_heads);
+    f->o->rows_scale(&(rows_scale_t){(size_t)rows * f->index_heads, factor, f->r.index_w});
 }
 
-void forward_compress_inputs(forward_t *f, const forward_layer_t *layer)
+/* Blocks of ratio 4 to entries, not yet normalised. */
+static void overlap_blocks(forward_t *f, const void *context, uint32_t first, uint32_t count)
 {
-    if (layer->ratio)
-        compressor_inputs(f, &layer->compressor, layer->ratio, f->r.k, f->r.s);
-    if (layer->ratio == 4) {
-        compressor_inputs(f, &layer->index_compressor, layer->ratio, f->r.index_k, f->r.index_s);
-        index_queries(f, layer);
-    }
-}
+    const compress_t *w = context;
 
-static pool_kind_t history_of(const forward_layer_t *layer, bool main)
-{
-    return layer->ratio == 128 ? POOL_C128 : main ? POOL_C4 : POOL_C4_INDEX;
+    f->o->compressor_overlap(
+        &(compressor_overlap_t){&f->r.batch, w->blocks, first, count, w->c->width,
+                                forward_pair_state(f, w->layer, w->main), f->r.entries});
 }
 
 /* Norm, rotation at the block's first position, and into the page. */
-static void write_entry(forward_t *f, const forward_layer_t *layer, bool main,
-                        const forward_item_t *item, uint32_t entry, float *row)
+static void finish_blocks(forward_t *f, const void *context, uint32_t first, uint32_t count)
 {
-    const forward_compressor_t *c = main ? &layer->compressor : &layer->index_compressor;
-    const row_form_t *form = main ? &f->row_form : &f->index_form;
-    layout_view_t view = layout_view(f->cache.layout, f->geometry, f->cache.memory,
-                                     history_of(layer, main), layer->index);
-    uint32_t per_page = PAGE_TOKENS / layer->ratio, page = item->pages[entry / per_page];
-    float turns[2 * ROPE_PAIRS_MAX];
+    const compress_t *w = context;
+    uint32_t width = w->c->width;
+    float *entries = f->r.entries + (size_t)first * width;
 
-    rope_turns(&f->rope_compressed, entry * layer->ratio, turns);
-    f->o->rmsnorm(&(rmsnorm_t){1, c->width, c->width, c->width, row, c->norm,
-                               (float)f->config->norm_eps, row});
-    f->o->rope(&(rope_t){1, 1, c->width, f->rope_compressed.pairs, c->width, false, turns, row});
-    if (row_form_rotates(form->form))
-        format_hadamard(row, c->width, row);
-    row_encode(form, row, view_data(&view, page, entry % per_page),
-               view_scale(&view, page, entry % per_page));
+    forward_norm(f, count, width, entries, w->c->norm, entries);
+    f->o->rope(&(rope_t){count, 1, width, f->rope_compressed.pairs, width, false,
+                         w->blocks->turns + (size_t)first * f->config->rope_dim, entries});
+    f->o->rows_store(&(rows_store_t){.rows = count,
+                                     .form = w->main ? f->row_form : f->index_form,
+                                     .x = entries,
+                                     .places = w->blocks->places + first,
+                                     .view = forward_view(f, w->layer, w->history)});
 }
 
-/* Ratio 4: eight tokens, the earlier four with the first half of their channels. */
-static void close_overlap(forward_t *f, const forward_layer_t *layer, bool main,
-                          const forward_item_t *item, uint32_t first_row, uint32_t entry)
+static void keep_pairs(forward_t *f, const compress_t *w)
 {
-    const forward_compressor_t *c = main ? &layer->compressor : &layer->index_compressor;
-    pool_kind_t pool = main ? POOL_SLOT_C4 : POOL_SLOT_C4_INDEX;
-    compressor_overlap_t p = {.channels = c->width};
-    float row[HEAD_DIM_MAX];
+    const geometry_pool_t *ring = &f->geometry->pools[w->main ? POOL_SLOT_C4 : POOL_SLOT_C4_INDEX];
+    pool_kind_t pool = w->main ? POOL_BORDER_C4 : POOL_BORDER_C4_INDEX;
 
-    for (uint32_t i = entry ? 0 : 4; i < COMPRESSOR_OVERLAP_TOKENS; i++, p.tokens++) {
-        forward_pair_t pair = forward_state_row(f, layer, pool, item, first_row, 4 * entry + i - 4);
-        uint32_t half = i < 4 ? 0 : c->width;
-        p.values[p.tokens] = pair.k + half;
-        p.scores[p.tokens] = pair.s + half;
-    }
-    p.entry = row;
-    f->o->compressor_overlap(&p);
-    write_entry(f, layer, main, item, entry, row);
-}
-
-static void compress_overlap(forward_t *f, const forward_layer_t *layer, bool main,
-                             const forward_item_t *item, uint32_t first_row)
-{
-    uint32_t end = item->position + item->count;
-
-    for (uint32_t entry = item->position / 4; entry < end / 4; entry++)
-        close_overlap(f, layer, main, item, first_row, entry);
-    forward_state_keep(f, layer, main ? POOL_SLOT_C4 : POOL_SLOT_C4_INDEX, item, first_row);
-}
-
-/* Ratio 128: token by token into (max, sum, weighted). The state after token t lies in row t mod
- * rows. */
-static void compress_running(forward_t *f, const forward_layer_t *layer, const forward_item_t *item,
-                             uint32_t first_row)
-{
-    layout_view_t view =
-        layout_view(f->cache.layout, f->geometry, f->cache.memory, POOL_SLOT_C128, layer->index);
-    uint32_t width = layer->compressor.width, end = item->position + item->count;
-    float state[3 * HEAD_DIM_MAX], row[HEAD_DIM_MAX];
-
-    if (item->position)
-        memcpy(state, view_data(&view, item->slot, (item->position - 1) % view.rows),
-               view.data_bytes);
-    for (uint32_t t = item->position; t < end; t++) {
-        size_t at = (size_t)(first_row + t - item->position) * width;
-        if (t % layer->ratio == 0)
-            for (uint32_t c = 0; c < width; c++) {
-                state[c] = -INFINITY;
-                state[width + c] = 0.0f;
-                state[2 * width + c] = 0.0f;
-            }
-        f->o->compressor_fold(&(compressor_fold_t){width, f->r.k + at, f->r.s + at, state,
-                                                   state + width, state + 2 * (size_t)width});
-        if (t % layer->ratio == layer->ratio - 1) {
-            for (uint32_t c = 0; c < width; c++)
-                row[c] = state[2 * width + c] / state[width + c];
-            write_entry(f, layer, true, item, t / layer->ratio, row);
-        }
-        if (end - t <= view.rows)
-            memcpy(view_data(&view, item->slot, t % view.rows), state, view.data_bytes);
-    }
+    f->o->ring_keep(&(ring_keep_t){.batch = &f->r.batch,
+                                   .item_count = f->r.item_count,
+                                   .state = forward_pair_state(f, w->layer, w->main),
+                                   .border = forward_view(f, w->layer, pool),
+                                   .border_rows = f->geometry->pools[pool].rows,
+                                   .parts = 2,
+                                   .data_bytes = ring->data_bytes,
+                                   .border_bytes = f->geometry->pools[pool].data_bytes});
 }
 
 static void note_entries(forward_t *f, const forward_layer_t *layer, bool main,
@@ -149,7 +117,10 @@ static void note_entries(forward_t *f, const forward_layer_t *layer, bool main,
     uint32_t count = (item->position + item->count) / layer->ratio,
              per_page = PAGE_TOKENS / layer->ratio;
     layout_view_t view = layout_view(f->cache.layout, f->geometry, f->cache.memory,
-                                     history_of(layer, main), layer->index);
+                                     layer->ratio == 128 ? POOL_C128
+                                     : main              ? POOL_C4
+                                                         : POOL_C4_INDEX,
+                                     layer->index);
 
     for (uint32_t j = 0; j < count; j++)
         row_decode(main ? &f->row_form : &f->index_form,
@@ -161,21 +132,34 @@ static void note_entries(forward_t *f, const forward_layer_t *layer, bool main,
                  count, c->width, f->r.trace);
 }
 
-void forward_compress_item(forward_t *f, const forward_layer_t *layer, uint32_t item_index,
-                           uint32_t first_row)
+/* Inputs of all rows, then the blocks that end in this step. */
+static void compress(forward_t *f, const compress_t *w)
 {
-    const forward_item_t *item = &f->r.items[item_index];
+    compressor_inputs(f, w);
+    if (w->layer->ratio == 4)
+        forward_by_rows(f, w->blocks->count, overlap_blocks, w);
+    else
+        f->o->compressor_fold(
+            &(compressor_fold_t){&f->r.batch, w->blocks, 0, f->r.item_count, w->c->width, w->states,
+                                 forward_view(f, w->layer, POOL_SLOT_C128),
+                                 f->geometry->pools[POOL_SLOT_C128].rows, f->r.entries});
+    forward_by_rows(f, w->blocks->count, finish_blocks, w);
+    if (w->layer->ratio == 4)
+        keep_pairs(f, w);
+    for (uint32_t i = 0; f->options.trace && i < f->r.item_count; i++)
+        note_entries(f, w->layer, w->main, &f->r.items[i]);
+}
 
+void forward_compress(forward_t *f, const forward_layer_t *layer)
+{
+    const compress_t main = compress_of(f, layer, true), index = compress_of(f, layer, false);
+
+    if (layer->ratio)
+        compress(f, &main);
     if (layer->ratio == 4) {
-        compress_overlap(f, layer, true, item, first_row);
-        compress_overlap(f, layer, false, item, first_row);
-    } else if (layer->ratio == 128) {
-        compress_running(f, layer, item, first_row);
+        compress(f, &index);
+        index_queries(f, layer);
     }
-    if (f->options.trace && layer->ratio)
-        note_entries(f, layer, true, item);
-    if (f->options.trace && layer->ratio == 4)
-        note_entries(f, layer, false, item);
 }
 
 /* -- choice

@@ -5,7 +5,8 @@
  *   forward_attention.c  projections, window rows, attention core, output projection
  *   forward_compress.c   compressors, index keys, choice of entries
  *   forward_moe.c        router, experts, shared expert
- *   forward_cache.c      rings, borders
+ *   forward_batch.c      the tables of a step, and where its cached rows lie
+ *   forward_cache.c      slots that continue from a border
  *
  * Shares of a rank: heads, output groups and vocabulary divide evenly; columns of the hidden state
  * and of every expert's width are cut at floor(n r / world). Everything else (norms, mixes, window
@@ -19,7 +20,6 @@
 #include "kernels/operators.h"
 #include "device/team.h"
 #include "model/forward.h"
-#include "model/row.h"
 
 enum {
     FORWARD_NAME_BYTES = 64,
@@ -84,12 +84,23 @@ typedef struct {
     void *sample;
 } forward_scratch_t;
 
+/* Memory of the blocks of one ratio. */
+typedef struct {
+    batch_blocks_t blocks;
+    uint32_t *firsts, *items, *numbers;
+    rows_place_t *places;
+    float *turns;
+} forward_blocks_t;
+
 /* One step's rows; every array has rows_max rows. */
 typedef struct {
     uint32_t rows;
     const forward_item_t *items;
     uint32_t item_count;
-    uint32_t *item_rows;  /* item -> its first row */
+    batch_t batch;
+    batch_item_t *batch_items;
+    batch_border_t *borders;
+    forward_blocks_t blocks_4, blocks_128;
     uint32_t *block_ends; /* item -> blocks of queries up to and with it */
     uint32_t *positions;
     uint32_t *tokens;
@@ -102,8 +113,10 @@ typedef struct {
     float *qr, *q, *core, *z;
     float *kv;
     uint8_t *row_data, *row_scale; /* window rows in cache form */
-    float *k, *s;                  /* compressor inputs */
-    float *index_k, *index_s, *index_q, *index_w;
+    float *states;                 /* [rows, 4 * head_dim]: compressor inputs, [value][score] */
+    float *index_states;           /* [rows, 4 * index_dim] */
+    float *entries;                /* of the blocks that are being closed */
+    float *index_q, *index_w;
     uint32_t *selected;       /* [rows, index_topk] */
     uint32_t *selected_count; /* UINT32_MAX: all visible entries */
     float *scores, *margin;
@@ -175,29 +188,19 @@ MUST_USE status_t forward_moe(forward_t *f, const forward_layer_t *layer);
 /* Columns that this rank computes. */
 uint32_t forward_share(const forward_t *f, const forward_cut_t *cut);
 
-/* Compressor inputs, index keys and queries of all rows. */
-void forward_compress_inputs(forward_t *f, const forward_layer_t *layer);
-/* Closes the entries whose last token is in the item, and moves the open state on. */
-void forward_compress_item(forward_t *f, const forward_layer_t *layer, uint32_t item,
-                           uint32_t first_row);
+/* The tables of a step: TOO_LARGE, or INVALID for a token outside the vocabulary. */
+MUST_USE status_t forward_batch_take(forward_t *f, const forward_item_t *items,
+                                     uint32_t item_count);
+/* A layer's units of one pool, and running rows that a layer keeps. */
+rows_view_t forward_view(const forward_t *f, const forward_layer_t *layer, pool_kind_t pool);
+batch_state_t forward_window_state(const forward_t *f, const forward_layer_t *layer);
+batch_state_t forward_pair_state(const forward_t *f, const forward_layer_t *layer, bool main);
+
+/* Compressor inputs, then entries of the blocks that end in this step, written to their pages; index
+ * queries. */
+void forward_compress(forward_t *f, const forward_layer_t *layer);
 /* Which entries each row reads: selected and selected_count. */
 void forward_select(forward_t *f, const forward_layer_t *layer);
-
-/* The window row of token `position` of an item: from this step's rows or from the ring. */
-void forward_window_row(const forward_t *f, const forward_layer_t *layer,
-                        const forward_item_t *item, uint32_t first_row, uint32_t position,
-                        const uint8_t **data, const uint8_t **scale);
-/* Keeps the borders that end in this item, then moves the ring on. */
-void forward_window_keep(forward_t *f, const forward_layer_t *layer, const forward_item_t *item,
-                         uint32_t first_row);
-/* Kv and score of token `position` in a ratio-4 compressor. */
-typedef struct {
-    const float *k, *s; /* [2 * width] each */
-} forward_pair_t;
-forward_pair_t forward_state_row(const forward_t *f, const forward_layer_t *layer, pool_kind_t pool,
-                                 const forward_item_t *item, uint32_t first_row, uint32_t position);
-void forward_state_keep(forward_t *f, const forward_layer_t *layer, pool_kind_t pool,
-                        const forward_item_t *item, uint32_t first_row);
 
 void forward_note(const forward_t *f, const char *prefix, const char *name,
                   forward_trace_kind_t kind, uint32_t rows, uint32_t width, const void *values);

@@ -11,6 +11,7 @@
 #include "kernels/isa/isa_tables.h"
 #include "kernels/moe/moe_cpu.h"
 #include "kernels/norm/rmsnorm_cpu.h"
+#include "kernels/ring/ring_cpu.h"
 #include "kernels/rope/rope_cpu.h"
 #include "kernels/rows/rows_cpu.h"
 #include "kernels/sample/sample_cpu.h"

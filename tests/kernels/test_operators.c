@@ -200,31 +200,173 @@ static void run_hyper_write(const operators_t *o, bench_t *b)
                                     floats(b, (size_t)rows * s * s, 1.0f), x});
 }
 
-/* shape: channels, tokens */
-static void run_compressor_fold(const operators_t *o, bench_t *b)
-{
-    uint32_t w = b->shape[0];
-    float *state = outputs(b, 3 * (size_t)w);
+/* A step of a few slots, each at another place, with rings whose older rows are random. */
+enum { ITEMS_MAX = 6, RING_ROWS = 9, PAGE_ROWS = 16 };
 
-    for (uint32_t c = 0; c < w; c++)
-        state[c] = -INFINITY;
-    memset(state + w, 0, 2 * (size_t)w * sizeof(float));
-    for (uint32_t i = 0; i < b->shape[1]; i++) {
-        const float *value = floats(b, w, 2.0f), *score = floats(b, w, 9.0f);
-        o->compressor_fold(&(compressor_fold_t){w, value, score, state, state + w, state + 2 * w});
+typedef struct {
+    batch_item_t items[ITEMS_MAX];
+    batch_border_t borders[ITEMS_MAX];
+    uint32_t firsts[ITEMS_MAX], block_items[256], numbers[256];
+    uint32_t positions[256];
+    rows_place_t places[256];
+    batch_t batch;
+    batch_blocks_t blocks;
+} step_t;
+
+/* `count` tokens of each item, from positions that `spread` lies between. */
+static void make_step(step_t *s, uint32_t items, uint32_t count, uint32_t spread, uint32_t ratio)
+{
+    uint32_t row = 0, blocks = 0;
+
+    assert_true(items <= ITEMS_MAX);
+    for (uint32_t i = 0; i < items; i++) {
+        batch_item_t *item = &s->items[i];
+        *item = (batch_item_t){
+            .slot = items - 1 - i, .position = i * spread, .count = count + i % 2, .row = row};
+        item->border = i;
+        s->borders[i] = (batch_border_t){item->position + item->count - (item->count > 2), i};
+        item->border_count = s->borders[i].end >= 4 && i % 3 != 1;
+        s->firsts[i] = blocks;
+        for (uint32_t n = item->position / ratio; n < (item->position + item->count) / ratio; n++) {
+            s->block_items[blocks] = i;
+            s->numbers[blocks] = n;
+            s->places[blocks++] = (rows_place_t){i, n % PAGE_ROWS};
+        }
+        for (uint32_t m = 0; m < item->count; m++)
+            s->positions[row++] = item->position + m;
     }
+    s->batch = (batch_t){row, items, s->items, s->borders, s->positions, NULL};
+    s->blocks =
+        (batch_blocks_t){ratio, blocks, s->firsts, s->block_items, s->numbers, s->places, NULL};
 }
 
+/* `units` units of `rows` rows of `width` floats, with as many bytes of scales behind the rows. */
+static rows_view_t view_of(float *memory, uint32_t rows, uint32_t width, uint32_t scale_bytes)
+{
+    size_t data = (size_t)rows * width * sizeof(float);
+
+    return (rows_view_t){(uint8_t *)memory, (uint8_t *)memory + data,
+                         data + (size_t)rows * scale_bytes, width * sizeof(float), scale_bytes};
+}
+
+/* Random rows that are also compared. */
+static float *state(bench_t *b, size_t count)
+{
+    float *x = outputs(b, count);
+
+    memcpy(x, floats(b, count, 2.0f), count * sizeof(float));
+    return x;
+}
+
+/* shape: rows, ratio, channels */
+static void run_compressor_bias(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], ratio = b->shape[1], channels = b->shape[2], positions[64];
+
+    for (uint32_t m = 0; m < rows; m++)
+        positions[m] = 3 + m * 5;
+    o->compressor_bias(&(compressor_bias_t){rows, ratio, channels, positions,
+                                            floats(b, (size_t)ratio * channels, 1.0f), channels + 3,
+                                            state(b, (size_t)rows * (channels + 3))});
+}
+
+/* shape: channels, items, tokens of an item, positions between items, ratio */
+static void run_compressor_fold(const operators_t *o, bench_t *b)
+{
+    static step_t s;
+    uint32_t w = b->shape[0];
+    compressor_fold_t p = {.batch = &s.batch, .blocks = &s.blocks, .channels = w};
+
+    make_step(&s, b->shape[1], b->shape[2], b->shape[3], b->shape[4]);
+    p.item_count = s.batch.item_count;
+    p.step = floats(b, (size_t)s.batch.rows * 2 * w, 3.0f);
+    p.ring_rows = RING_ROWS;
+    float *ring = state(b, (size_t)s.batch.item_count * RING_ROWS * 3 * w);
+    for (uint32_t r = 0; r < s.batch.item_count * RING_ROWS; r++) /* sums are positive */
+        for (uint32_t c = 0; c < w; c++)
+            ring[(size_t)r * 3 * w + w + c] = 1.0f + fabsf(ring[(size_t)r * 3 * w + w + c]);
+    p.ring = view_of(ring, RING_ROWS, 3 * w, 0);
+    p.entries = outputs(b, (size_t)s.blocks.count * w);
+    o->compressor_fold(&p);
+}
+
+/* shape: channels, items, tokens of an item, positions between items */
 static void run_compressor_overlap(const operators_t *o, bench_t *b)
 {
-    compressor_overlap_t p = {.channels = b->shape[0], .tokens = b->shape[1]};
+    static step_t s;
+    uint32_t w = b->shape[0];
+    compressor_overlap_t p = {.batch = &s.batch, .blocks = &s.blocks, .channels = w};
 
-    for (uint32_t i = 0; i < p.tokens; i++) {
-        p.values[i] = floats(b, p.channels, 2.0f);
-        p.scores[i] = floats(b, p.channels, 9.0f);
-    }
-    p.entry = outputs(b, p.channels);
+    make_step(&s, b->shape[1], b->shape[2], b->shape[3], COMPRESSOR_OVERLAP);
+    p.block_first = s.blocks.count > 2; /* a share that is not all */
+    p.block_count = s.blocks.count - p.block_first;
+    p.state.step = view_of(floats(b, (size_t)s.batch.rows * 4 * w, 5.0f), 0, 4 * w, 0);
+    p.state.ring = view_of(floats(b, (size_t)s.batch.item_count * RING_ROWS * 4 * w, 5.0f),
+                           RING_ROWS, 4 * w, 0);
+    p.state.ring_rows = RING_ROWS;
+    p.entries = outputs(b, (size_t)s.blocks.count * w);
     o->compressor_overlap(&p);
+}
+
+/* shape: width, items, tokens of an item, positions between items, parts of a border's row */
+static void run_ring_keep(const operators_t *o, bench_t *b)
+{
+    static step_t s;
+    uint32_t w = b->shape[0] * 4, parts = b->shape[4], scale = parts == 1 ? 8 : 0;
+    ring_keep_t p = {.batch = &s.batch, .border_rows = 4, .parts = parts, .scale_bytes = scale};
+
+    make_step(&s, b->shape[1], b->shape[2], b->shape[3], 4);
+    p.item_count = s.batch.item_count;
+    size_t step = (size_t)s.batch.rows * (w + scale / 4);
+    p.state.step = view_of(floats(b, step, 1.0f), s.batch.rows, w, scale);
+    p.state.ring =
+        view_of(state(b, (size_t)p.item_count * RING_ROWS * (w + scale / 4)), RING_ROWS, w, scale);
+    p.state.ring_rows = RING_ROWS;
+    p.data_bytes = w * 4;
+    p.border_bytes = p.data_bytes / parts;
+    p.border = view_of(outputs(b, (size_t)ITEMS_MAX * 4 * (w + scale / 4)), 4, w / parts, scale);
+    o->ring_keep(&p);
+}
+
+/* shape: rows, channels, form, with places */
+static void run_rows_store(const operators_t *o, bench_t *b)
+{
+    enum { UNITS = 3, UNIT_ROWS = 24 };
+    uint32_t rows = b->shape[0], channels = b->shape[1], width = channels + 8;
+    rows_place_t places[UNIT_ROWS];
+    rows_store_t p = {.rows = rows, .form = {(geometry_form_t)b->shape[2], channels, 0}};
+
+    for (uint32_t j = 0; j < rows; j++)
+        places[j] = (rows_place_t){j % UNITS, (j * 5 + 1) % UNIT_ROWS};
+    p.places = b->shape[3] ? places : NULL;
+    p.first = 2;
+    p.x = floats(b, (size_t)rows * channels, 3.0f);
+    float *memory = outputs(b, (size_t)UNITS * UNIT_ROWS * (width + 8));
+    p.view = view_of(memory, UNIT_ROWS, width, 32);
+    o->rows_store(&p);
+}
+
+/* shape: rows, channels, form */
+static void run_rows_round(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], channels = b->shape[1];
+    float *x = state(b, (size_t)rows * channels);
+
+    o->rows_round(&(rows_round_t){rows, {(geometry_form_t)b->shape[2], channels, 0}, x});
+    o->rows_scale(&(rows_scale_t){(size_t)rows * channels, 0.3f, x});
+}
+
+/* shape: rows, width, copies */
+static void run_rows_embed(const operators_t *o, bench_t *b)
+{
+    uint32_t rows = b->shape[0], width = b->shape[1], copies = b->shape[2], tokens[64];
+    weight_t table =
+        weight_view(WEIGHT_F32, 50, width, floats(b, 50 * (size_t)width, 1.0f), NULL, 1.0f);
+
+    for (uint32_t m = 0; m < rows; m++)
+        tokens[m] = (uint32_t)random_below(&b->random, 50);
+    o->rows_embed(
+        &(rows_embed_t){rows, copies, &table, tokens, outputs(b, (size_t)rows * copies * width)});
 }
 
 /* shape: queries, heads, entries */
@@ -446,8 +588,27 @@ static const row_t table[] = {
      {{1, 4, 64, 20}, {16, 4, 17, 20}, {17, 4, 32, 1}, {15, 2, 8, 3}, {2, 8, 8, 2}, {5, 4, 32, 0}}},
     {"hyper read", run_hyper_read, {{1, 4, 64}, {3, 2, 17}, {2, 8, 15}}},
     {"hyper write", run_hyper_write, {{1, 4, 64}, {3, 2, 17}, {2, 8, 15}}},
-    {"compressor fold", run_compressor_fold, {{1, 1}, {17, 3}, {128, 128}}},
-    {"compressor overlap", run_compressor_overlap, {{1, 4}, {65, 8}, {128, 8}, {63, 4}}},
+    {"compressor bias", run_compressor_bias, {{1, 4, 1}, {9, 4, 33}, {5, 128, 16}}},
+    {"compressor fold",
+     run_compressor_fold,
+     {{1, 1, 1, 0, 4}, {17, 3, 5, 7, 4}, {64, 6, 20, 3, 8}, {130, 2, 1, 15, 16}}},
+    {"compressor overlap",
+     run_compressor_overlap,
+     {{1, 1, 4, 0}, {65, 3, 9, 3}, {128, 4, 5, 6}, {63, 6, 1, 3}}},
+    {"ring keep",
+     run_ring_keep,
+     {{1, 1, 4, 0, 1}, {5, 6, 3, 7, 2}, {3, 4, 20, 5, 1}, {2, 3, 1, 7, 2}, {4, 2, 9, 9, 1}}},
+    {"rows store",
+     run_rows_store,
+     {{1, 16, FORM_FLOAT32, 0},
+      {24, 33, FORM_BF16, 1},
+      {7, 128, FORM_FP8_BLOCKS, 1},
+      {9, 64, FORM_FP8_ROW, 0},
+      {24, 64, FORM_FP4_BLOCKS, 1}}},
+    {"rows round",
+     run_rows_round,
+     {{3, 16, FORM_FLOAT32}, {5, 64, FORM_FP8_ROW}, {6, 32, FORM_FP4_BLOCKS}}},
+    {"rows embed", run_rows_embed, {{1, 1, 1}, {9, 33, 4}, {3, 16, 2}}},
     {"indexer score", run_indexer_score, {{1, 1, 1}, {2, 8, 33}, {3, 2, 64}}},
     {"attention keys", run_attention_keys, {{1, 16}, {16, 64}, {33, 130}, {64, 512}, {15, 15}}},
     {"attention",

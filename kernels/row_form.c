@@ -1,8 +1,11 @@
-#include "model/row.h"
+/* row_form.c - see row_form.h. */
+#include "kernels/row_form.h"
 
 #include <string.h>
 
 #include "kernels/format.h"
+#include "runtime/base/check.h"
+#include "runtime/base/limits.h"
 
 bool row_form_rotates(geometry_form_t form)
 {
@@ -53,7 +56,7 @@ void row_decode(const row_form_t *form, const void *data, const void *scale, flo
 
 void row_round_query(const row_form_t *form, float *query)
 {
-    uint8_t data[GEOMETRY_DIM_MAX], scale[GEOMETRY_DIM_MAX / GEOMETRY_FP4_BLOCK];
+    uint8_t data[HEAD_DIM_MAX], scale[HEAD_DIM_MAX / FORMAT_INDEX_GROUP];
 
     if (!row_form_rotates(form->form))
         return;
