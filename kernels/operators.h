@@ -1,6 +1,9 @@
 /* operators.h - the table of operators, one per instruction set; the reference forms are a table
  * too.
  *
+ * A step of the model is a fixed list of these, each over all rows, items or experts at once: what
+ * a backend launches one behind another. On a CPU, a caller gives each thread a share.
+ *
  * Every table computes the same bits (tests/kernels/test_operators.c). Which one runs is decided at
  * run time, from the machine (kernels/isa.h): a build never depends on where it was built.
  * Operators do not allocate, block or keep state.
@@ -8,11 +11,11 @@
 #ifndef KERNELS_OPERATORS_H
 #define KERNELS_OPERATORS_H
 
-#include "kernels/attention/attention.h"
+#include "kernels/attention/attend.h"
 #include "kernels/compressor/compressor.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/hyper/hyper.h"
-#include "kernels/indexer/indexer.h"
+#include "kernels/indexer/select.h"
 #include "kernels/isa.h"
 #include "kernels/moe/moe.h"
 #include "kernels/norm/rmsnorm.h"
@@ -39,10 +42,8 @@
     O(compressor_bias, compressor_bias_t)                                                          \
     O(compressor_fold, compressor_fold_t)                                                          \
     O(compressor_overlap, compressor_overlap_t)                                                    \
-    O(indexer_score, indexer_score_t)                                                              \
-    O(attention_keys, attention_keys_t)                                                            \
-    O(attention_tile, attention_tile_t)                                                            \
-    O(attention_finish, attention_finish_t)                                                        \
+    O(index_select, index_select_t)                                                                \
+    O(attend, attend_t)                                                                            \
     O(moe_route, moe_route_t)                                                                      \
     O(moe_sort, moe_sort_t)                                                                        \
     O(swiglu, swiglu_t)                                                                            \

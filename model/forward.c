@@ -185,7 +185,6 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
     } arrays[] = {
         {&r->batch_items, rows, sizeof(batch_item_t)},
         {&r->borders, rows, sizeof(batch_border_t)},
-        {&r->block_ends, rows, 4},
         {&r->positions, rows, 4},
         {&r->tokens, rows, 4},
         {&r->turns, rows * c->rope_dim, 4},
@@ -238,27 +237,26 @@ static void place_rows(forward_t *f, forward_pack_t *pack)
     place_blocks(f, pack, &r->blocks_128);
 }
 
-static void place_scratch(forward_t *f, forward_pack_t *pack)
+/* A thread runs one operator at a time, so the largest need is enough. */
+static void place_workspaces(forward_t *f, forward_pack_t *pack)
 {
     const model_config_t *c = f->config;
-    size_t channels = larger(c->head_dim, f->index_heads ? c->index_dim : 0),
-           entries = f->options.positions_max / 4;
-    size_t lines = larger(FORWARD_LINES, f->heads),
-           index_lines = FORWARD_QUERIES * (f->index_heads ? c->index_heads : 0);
+    size_t attend = attend_workspace(f->heads, c->head_dim) * sizeof(float);
+    size_t select = f->index_heads ? select_workspace(c->index_heads, c->index_dim,
+                                                      f->options.positions_max / SELECT_RATIO) *
+                                         sizeof(float)
+                                   : 0;
+    size_t most = sample_workspace(c->vocabulary);
 
-    for (uint32_t i = 0; i < f->options.threads; i++) {
-        forward_scratch_t *s = &f->scratch[i];
-        s->values = forward_take(pack, ATTENTION_TILE * channels + GEMM_PANEL,
-                                 4); /* a cut panel reads past its row */
-        s->keys = forward_take(pack, ATTENTION_TILE * channels, 4);
-        s->max = forward_take(pack, lines, 4);
-        s->sum = forward_take(pack, lines, 4);
-        s->workspace = forward_take(pack, lines * (ATTENTION_TILE + channels), 4);
-        s->dots = forward_take(pack, index_lines * ATTENTION_TILE, 4);
-        s->scores = forward_take(pack, f->index_heads ? FORWARD_QUERIES * entries : 0, 4);
-        s->ranks = forward_take(pack, f->index_heads ? entries : 0, 8);
-        s->sample = forward_take(pack, sample_workspace(c->vocabulary), 1);
-    }
+    most = attend > most ? attend : most;
+    most = select > most ? select : most;
+    f->workspace_bytes = (most + 63) / 64 * 64;
+    f->workspaces = forward_take(pack, f->options.threads, f->workspace_bytes);
+}
+
+void *forward_workspace(const forward_t *f, uint32_t thread)
+{
+    return (uint8_t *)f->workspaces + thread * f->workspace_bytes;
 }
 
 static status_t allocate(size_t bytes, const char *what, void **memory)
@@ -274,8 +272,7 @@ static status_t open_memory(forward_t *f)
     forward_pack_t weights = {0}, rows = {0};
 
     f->layers = calloc(f->weights->layer_count + f->weights->mtp_count, sizeof(*f->layers));
-    f->scratch = calloc(f->options.threads, sizeof(*f->scratch));
-    if (!f->layers || !f->scratch)
+    if (!f->layers)
         return FAIL(STATUS_NO_MEMORY, "no memory for the table of layers");
     TRY(forward_load(f, &weights));
     TRY(allocate(weights.used, "packed weights", &f->packed));
@@ -283,12 +280,12 @@ static status_t open_memory(forward_t *f)
     TRY(forward_load(f, &weights));
 
     place_rows(f, &rows);
-    place_scratch(f, &rows);
+    place_workspaces(f, &rows);
     TRY(allocate(rows.used, "workspace", &f->memory));
     memset(f->memory, 0, rows.used);
     rows = (forward_pack_t){.memory = f->memory};
     place_rows(f, &rows);
-    place_scratch(f, &rows);
+    place_workspaces(f, &rows);
     return team_open(f->options.threads, &f->team);
 }
 
@@ -330,7 +327,6 @@ void forward_close(forward_t *f)
     team_close(f->team);
     free(f->memory);
     free(f->packed);
-    free(f->scratch);
     free(f->layers);
     free(f);
 }
@@ -473,6 +469,31 @@ void forward_by_rows(forward_t *f, uint32_t rows, forward_rows_work_t *work, con
     if (threads > 1 && rows >= ROWS_PARALLEL_MIN)
         w.slice = (rows / (2 * threads) + 15) / 16 * 16; /* mixes run sixteen rows side by side */
     team_run(f->team, (rows + w.slice - 1) / w.slice, rows_part, &w);
+}
+
+typedef struct {
+    const forward_t *f;
+    forward_slice_work_t *work;
+    const void *context;
+    uint32_t rows, slice;
+} slices_t;
+
+static void slice_part(void *context, uint32_t part, uint32_t thread)
+{
+    const slices_t *w = context;
+    uint32_t first = part * w->slice, left = w->rows - first;
+
+    w->work(w->f, w->context, first, left < w->slice ? left : w->slice, thread);
+}
+
+void forward_by_slices(const forward_t *f, uint32_t rows, forward_slice_work_t *work,
+                       const void *context)
+{
+    uint32_t slice = rows / (2 * f->options.threads);
+    slices_t w = {f, work, context, rows, slice};
+
+    w.slice = slice < 1 ? 1 : slice > ATTEND_QUERIES ? ATTEND_QUERIES : slice;
+    team_run(f->team, (rows + w.slice - 1) / w.slice, slice_part, &w);
 }
 
 void forward_norm(const forward_t *f, uint32_t rows, uint32_t count, const float *x,
@@ -647,7 +668,7 @@ static void draw_part(void *context, uint32_t part, uint32_t thread)
     p.logits += (size_t)part * p.vocabulary;
     p.how += part;
     p.choices += part;
-    p.workspace = w->f->scratch[thread].sample;
+    p.workspace = forward_workspace(w->f, thread);
     w->f->o->sample(&p);
 }
 

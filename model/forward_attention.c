@@ -57,188 +57,59 @@ static void project(forward_t *f, const forward_layer_t *layer)
  * ----------------------------------------------------------------------------------------------------
  * */
 
-typedef struct {
-    forward_t *f;
-    const forward_layer_t *layer;
-    uint32_t heads; /* at once */
-    batch_state_t window;
-} core_work_t;
-
-/* A few queries of one sequence and some of their heads, on one thread. */
-typedef struct {
-    const core_work_t *w;
-    const batch_item_t *item;
-    forward_scratch_t *scratch;
-    uint32_t row, count; /* queries: rows of the step */
-    uint32_t position;   /* of the first */
-    uint32_t head, heads;
-    uint32_t tile; /* first position or entry of the tile */
-    uint64_t visible[FORWARD_QUERIES];
-    uint32_t next[FORWARD_QUERIES]; /* into selected */
-} core_t;
-
-/* The tile's rows whose bits stand in `any` are in scratch->values; runs them through the operator.
- * */
-static void core_tile(core_t *core, uint64_t any, const uint8_t *places)
+static void attend_rows(const forward_t *f, const void *context, uint32_t first, uint32_t count,
+                        uint32_t thread)
 {
-    const forward_t *f = core->w->f;
-    uint32_t dim = f->config->head_dim, rows = (uint32_t)__builtin_popcountll(any);
-    size_t width = (size_t)f->heads * dim, at = core->row * width + (size_t)core->head * dim;
+    attend_t p = *(const attend_t *)context;
 
-    f->o->attention_keys(
-        &(attention_keys_t){rows, dim, core->scratch->values, core->scratch->keys});
-    f->o->attention_tile(&(attention_tile_t){
-        .queries = core->count,
-        .heads = core->heads,
-        .channels = dim,
-        .rows = rows,
-        .scale = (float)(1.0 / sqrt((double)dim)),
-        .q_stride = width,
-        .q = f->r.q + at,
-        .values = core->scratch->values,
-        .keys = core->scratch->keys,
-        .places = places,
-        .visible = core->visible,
-        .max = core->scratch->max,
-        .sum = core->scratch->sum,
-        .out = f->r.core + at,
-        .workspace = core->scratch->workspace,
-    });
+    p.row_first = first;
+    p.row_count = count;
+    p.workspace = forward_workspace(f, thread);
+    f->o->attend(&p);
 }
 
-static void core_window(core_t *core)
+/* A single row is cut by heads. */
+static void attend_heads(const forward_t *f, const void *context, uint32_t first, uint32_t count,
+                         uint32_t thread)
 {
-    const forward_t *f = core->w->f;
-    uint32_t window = f->config->window, dim = f->config->head_dim,
-             last = core->position + core->count - 1;
-    uint32_t first = core->position + 1 > window ? core->position + 1 - window : 0;
+    attend_t p = *(const attend_t *)context;
 
-    for (uint32_t tile = first / ATTENTION_TILE * ATTENTION_TILE; tile <= last;
-         tile += ATTENTION_TILE) {
-        uint8_t places[ATTENTION_TILE];
-        uint64_t any = 0;
-        uint32_t rows = 0;
-        memset(core->visible, 0, sizeof(core->visible));
-        for (uint32_t i = 0; i < ATTENTION_TILE; i++) {
-            uint32_t s = tile + i;
-            if (s < first || s > last)
-                continue;
-            for (uint32_t m = 0; m < core->count; m++)
-                if (s <= core->position + m && s + window > core->position + m)
-                    core->visible[m] |= 1ull << i;
-            row_decode(&f->row_form, batch_state_data(&core->w->window, core->item, s),
-                       batch_state_scale(&core->w->window, core->item, s),
-                       core->scratch->values + (size_t)rows * dim);
-            places[rows++] = (uint8_t)i;
-            any |= 1ull << i;
-        }
-        core_tile(core, any, places);
+    p.head_first = first;
+    p.head_count = count;
+    p.workspace = forward_workspace(f, thread);
+    f->o->attend(&p);
+}
+
+static void attend(forward_t *f, const forward_layer_t *layer)
+{
+    const model_config_t *c = f->config;
+    attend_t p = {.batch = &f->r.batch,
+                  .row_count = f->r.rows,
+                  .head_count = f->heads,
+                  .heads = f->heads,
+                  .channels = c->head_dim,
+                  .window = c->window,
+                  .scale = (float)(1.0 / sqrt((double)c->head_dim)),
+                  .form = f->row_form,
+                  .state = forward_window_state(f, layer),
+                  .ratio = layer->ratio,
+                  .sinks = layer->sinks,
+                  .q = f->r.q,
+                  .out = f->r.core};
+
+    if (layer->ratio) {
+        p.entries = forward_view(f, layer, layer->ratio == 4 ? POOL_C4 : POOL_C128);
+        p.page_entries = PAGE_TOKENS / layer->ratio;
     }
-}
-
-/* Bits of the entries of this tile that query m reads. */
-static uint64_t core_visible_entries(core_t *core, uint32_t m)
-{
-    const forward_rows_t *r = &core->w->f->r;
-    uint32_t row = core->row + m, topk = core->w->f->config->index_topk;
-    uint32_t seen = (r->positions[row] + 1) / core->w->layer->ratio;
-    uint64_t bits = 0;
-
-    if (core->w->layer->ratio != 4 || r->selected_count[row] == UINT32_MAX) {
-        uint32_t count = seen > core->tile ? seen - core->tile : 0;
-        return count >= ATTENTION_TILE ? UINT64_MAX : (1ull << count) - 1;
-    }
-    for (; core->next[m] < r->selected_count[row]; core->next[m]++) {
-        uint32_t entry = r->selected[(size_t)row * topk + core->next[m]];
-        if (entry >= core->tile + ATTENTION_TILE)
-            break;
-        bits |= 1ull << (entry - core->tile);
-    }
-    return bits;
-}
-
-static void core_entries(core_t *core)
-{
-    const forward_t *f = core->w->f;
-    const forward_layer_t *layer = core->w->layer;
-    uint32_t dim = f->config->head_dim, per_page = PAGE_TOKENS / layer->ratio;
-    uint32_t entries = (core->position + core->count) / layer->ratio;
-    layout_view_t view = layout_view(f->cache.layout, f->geometry, f->cache.memory,
-                                     layer->ratio == 4 ? POOL_C4 : POOL_C128, layer->index);
-
-    memset(core->next, 0, sizeof(core->next));
-    for (core->tile = 0; core->tile < entries; core->tile += ATTENTION_TILE) {
-        uint8_t places[ATTENTION_TILE];
-        uint64_t any = 0;
-        uint32_t rows = 0;
-        for (uint32_t m = 0; m < core->count; m++)
-            any |= core->visible[m] = core_visible_entries(core, m);
-        if (!any)
-            continue;
-        for (uint64_t left = any; left; left &= left - 1) {
-            uint32_t place = (uint32_t)__builtin_ctzll(left), entry = core->tile + place;
-            uint32_t page = core->item->pages[entry / per_page], at = entry % per_page;
-            row_decode(&f->row_form, view_data(&view, page, at), view_scale(&view, page, at),
-                       core->scratch->values + (size_t)rows * dim);
-            places[rows++] = (uint8_t)place;
-        }
-        core_tile(core, any, places);
-    }
-}
-
-/* How many queries of an item share a tile: matters for speed only. */
-static uint32_t queries_at_once(const forward_t *f, const forward_layer_t *layer,
-                                const batch_item_t *item)
-{
-    uint32_t queries = FORWARD_LINES / f->heads;
-
-    if (layer->ratio == 4 && (item->position + item->count) / 4 > 4 * f->config->index_topk)
-        return 1; /* each query reads its own few entries */
-    return queries < 1 ? 1 : queries > FORWARD_QUERIES ? FORWARD_QUERIES : queries;
-}
-
-static void core_part(void *context, uint32_t part, uint32_t thread)
-{
-    const core_work_t *w = context;
-    const forward_t *f = w->f;
-    uint32_t head_parts = (f->heads + w->heads - 1) / w->heads, block = part / head_parts, i = 0;
-    core_t core = {.w = w, .scratch = &f->scratch[thread]};
-    uint32_t dim = f->config->head_dim, queries, first;
-
-    while (block >= f->r.block_ends[i])
-        i++;
-    core.item = &f->r.batch_items[i];
-    queries = queries_at_once(f, w->layer, core.item);
-    first = (block - (i ? f->r.block_ends[i - 1] : 0)) * queries;
-    core.row = core.item->row + first;
-    core.count = core.item->count - first < queries ? core.item->count - first : queries;
-    core.position = core.item->position + first;
-    core.head = part % head_parts * w->heads;
-    core.heads = f->heads - core.head < w->heads ? f->heads - core.head : w->heads;
-    for (uint32_t line = 0; line < core.count * core.heads; line++)
-        core.scratch->max[line] = -INFINITY;
-    core_window(&core);
-    if (w->layer->ratio)
-        core_entries(&core);
-    f->o->attention_finish(&(attention_finish_t){
-        core.count, core.heads, dim, w->layer->sinks + core.head, core.scratch->max,
-        core.scratch->sum, f->r.core + ((size_t)core.row * f->heads + core.head) * dim});
-}
-
-/* Blocks of all items run side by side; a single token is cut by heads instead. */
-static void run_core(forward_t *f, const forward_layer_t *layer)
-{
-    core_work_t work = {f, layer, f->heads, forward_window_state(f, layer)};
-    uint32_t threads = team_threads(f->team), blocks = 0;
-
-    for (uint32_t i = 0; i < f->r.item_count; i++) {
-        uint32_t queries = queries_at_once(f, layer, &f->r.batch_items[i]);
-        blocks += (f->r.items[i].count + queries - 1) / queries;
-        f->r.block_ends[i] = blocks;
+    if (layer->ratio == 4) {
+        p.selected_max = c->index_topk;
+        p.selected = f->r.selected;
+        p.selected_count = f->r.selected_count;
     }
     if (f->r.rows == 1)
-        work.heads = (f->heads + threads - 1) / threads;
-    team_run(f->team, blocks * ((f->heads + work.heads - 1) / work.heads), core_part, &work);
+        forward_by_slices(f, f->heads, attend_heads, &p);
+    else
+        forward_by_slices(f, f->r.rows, attend_rows, &p);
 }
 
 /* -- the way out
@@ -292,7 +163,7 @@ status_t forward_attention(forward_t *f, const forward_layer_t *layer)
     forward_compress(f, layer);
     if (layer->ratio == 4)
         forward_select(f, layer);
-    run_core(f, layer);
+    attend(f, layer);
     keep_window(f, layer);
     return project_out(f, layer);
 }

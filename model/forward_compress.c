@@ -166,93 +166,29 @@ void forward_compress(forward_t *f, const forward_layer_t *layer)
  * -----------------------------------------------------------------------------------------------------
  * */
 
-typedef struct {
-    forward_t *f;
-    const forward_layer_t *layer;
-    const forward_item_t *item;
-    uint32_t first_row;
-    uint32_t entries; /* that the last row sees */
-} select_work_t;
-
-/* Scores of `count` rows against the entries, tile by tile: scratch->scores[row][entry]. */
-static void score_rows(const select_work_t *w, uint32_t row, uint32_t count,
-                       forward_scratch_t *scratch, size_t stride)
+static void note_choice(forward_t *f, const forward_layer_t *layer, uint32_t index)
 {
-    const forward_t *f = w->f;
-    const model_config_t *c = f->config;
-    uint32_t per_page = PAGE_TOKENS / 4, width = c->index_heads * c->index_dim, tile;
-    layout_view_t view =
-        layout_view(f->cache.layout, f->geometry, f->cache.memory, POOL_C4_INDEX, w->layer->index);
-
-    for (uint32_t entry = 0; entry < w->entries; entry += tile) {
-        tile = w->entries - entry < ATTENTION_TILE ? w->entries - entry : ATTENTION_TILE;
-        for (uint32_t i = 0; i < tile; i++) {
-            uint32_t page = w->item->pages[(entry + i) / per_page], at = (entry + i) % per_page;
-            row_decode(&f->index_form, view_data(&view, page, at), view_scale(&view, page, at),
-                       scratch->values + (size_t)i * c->index_dim);
-        }
-        f->o->attention_keys(
-            &(attention_keys_t){tile, c->index_dim, scratch->values, scratch->keys});
-        gemm_matrix_t keys = {
-            GEMM_F32,   gemm_panels(tile) * GEMM_PANEL,    c->index_dim,  GEMM_BLOCK,
-            GEMM_PANEL, (size_t)c->index_dim * GEMM_PANEL, scratch->keys, NULL};
-        f->o->gemm(&(gemm_t){count * c->index_heads, c->index_dim, ATTENTION_TILE,
-                             f->r.index_q + (size_t)row * width, &keys, 0, gemm_panels(tile),
-                             scratch->dots});
-        f->o->indexer_score(&(indexer_score_t){count, c->index_heads, tile, ATTENTION_TILE, stride,
-                                               f->r.index_w + (size_t)row * c->index_heads,
-                                               scratch->dots, scratch->scores + entry});
-    }
-}
-
-/* One group of neighbouring rows. */
-static void select_part(void *context, uint32_t part, uint32_t thread)
-{
-    const select_work_t *w = context;
-    forward_t *f = w->f;
-    forward_scratch_t *scratch = &f->scratch[thread];
-    uint32_t topk = f->config->index_topk, row = part * FORWARD_QUERIES,
-             stride = f->options.positions_max / 4;
-    uint32_t count =
-        w->item->count - row < FORWARD_QUERIES ? w->item->count - row : FORWARD_QUERIES;
-
-    score_rows(w, w->first_row + row, count, scratch, stride);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t m = w->first_row + row + i, seen = (f->r.positions[m] + 1) / 4, kept = 0;
-        const float *scores = scratch->scores + (size_t)i * stride;
-        if (f->options.trace)
-            memcpy(f->r.index_scores + (size_t)m * stride, scores, w->entries * sizeof(float));
-        if (seen <= topk)
-            continue;
-        for (; kept < seen; kept++)
-            scratch->ranks[kept] = indexer_rank(scores[kept], kept);
-        indexer_best(scratch->ranks, kept, topk);
-        indexer_entries(scratch->ranks, topk, f->r.selected + (size_t)m * topk);
-        f->r.selected_count[m] = topk;
-    }
-}
-
-static void note_choice(forward_t *f, const forward_layer_t *layer, const forward_item_t *item)
-{
+    const forward_item_t *item = &f->r.items[index];
     uint32_t stride = f->options.positions_max / 4, entries = (item->position + item->count) / 4;
     uint32_t topk = f->config->index_topk;
+    uint32_t row = f->r.batch_items[index].row;
     float *scores = f->r.trace;
     uint8_t *chosen = (uint8_t *)(f->r.trace + (size_t)item->count * entries);
 
     memset(chosen, 0, (size_t)item->count * entries);
     for (uint32_t m = 0; m < item->count; m++) {
-        uint32_t seen = (f->r.positions[m] + 1) / 4, count = f->r.selected_count[m];
+        uint32_t seen = (f->r.positions[row + m] + 1) / 4, count = f->r.selected_count[row + m];
         for (uint32_t j = 0; j < entries; j++)
             scores[(size_t)m * entries + j] =
-                j < seen ? f->r.index_scores[(size_t)m * stride + j] : -INFINITY;
+                j < seen ? f->r.index_scores[(size_t)(row + m) * stride + j] : -INFINITY;
         f->r.margin[m] = INFINITY;
-        for (uint32_t j = 0; count == UINT32_MAX && j < seen; j++)
+        for (uint32_t j = 0; count == (uint32_t)SELECT_ALL && j < seen; j++)
             chosen[(size_t)m * entries + j] = 1;
-        if (count == UINT32_MAX)
+        if (count == (uint32_t)SELECT_ALL)
             continue;
         float least = INFINITY, best = -INFINITY;
         for (uint32_t i = 0; i < count; i++)
-            chosen[(size_t)m * entries + f->r.selected[(size_t)m * topk + i]] = 1;
+            chosen[(size_t)m * entries + f->r.selected[(size_t)(row + m) * topk + i]] = 1;
         for (uint32_t j = 0; j < seen; j++) {
             float score = scores[(size_t)m * entries + j];
             if (chosen[(size_t)m * entries + j])
@@ -267,21 +203,35 @@ static void note_choice(forward_t *f, const forward_layer_t *layer, const forwar
     forward_note(f, layer->name, "attn.indexer.margin", TRACE_F32, item->count, 1, f->r.margin);
 }
 
+static void select_rows(const forward_t *f, const void *context, uint32_t first, uint32_t count,
+                        uint32_t thread)
+{
+    index_select_t p = *(const index_select_t *)context;
+
+    p.row_first = first;
+    p.row_count = count;
+    p.workspace = forward_workspace(f, thread);
+    f->o->index_select(&p);
+}
+
 void forward_select(forward_t *f, const forward_layer_t *layer)
 {
-    uint32_t row = 0;
+    const model_config_t *c = f->config;
+    const index_select_t p = {.batch = &f->r.batch,
+                              .heads = c->index_heads,
+                              .channels = c->index_dim,
+                              .topk = c->index_topk,
+                              .entries_max = f->options.positions_max / SELECT_RATIO,
+                              .form = f->index_form,
+                              .keys = forward_view(f, layer, POOL_C4_INDEX),
+                              .page_entries = PAGE_TOKENS / SELECT_RATIO,
+                              .q = f->r.index_q,
+                              .weights = f->r.index_w,
+                              .scores = f->options.trace ? f->r.index_scores : NULL,
+                              .selected = f->r.selected,
+                              .selected_count = f->r.selected_count};
 
-    for (uint32_t i = 0; i < f->r.item_count; row += f->r.items[i++].count) {
-        const forward_item_t *item = &f->r.items[i];
-        bool all = (item->position + item->count) / 4 <= f->config->index_topk;
-        for (uint32_t m = 0; m < item->count; m++)
-            f->r.selected_count[row + m] = UINT32_MAX;
-        if (!all || f->options.trace) {
-            select_work_t work = {f, layer, item, row, (item->position + item->count) / 4};
-            team_run(f->team, (item->count + FORWARD_QUERIES - 1) / FORWARD_QUERIES, select_part,
-                     &work);
-        }
-        if (f->options.trace)
-            note_choice(f, layer, item);
-    }
+    forward_by_slices(f, f->r.rows, select_rows, &p);
+    for (uint32_t i = 0; f->options.trace && i < f->r.item_count; i++)
+        note_choice(f, layer, i);
 }

@@ -21,11 +21,7 @@
 #include "device/team.h"
 #include "model/forward.h"
 
-enum {
-    FORWARD_NAME_BYTES = 64,
-    FORWARD_QUERIES = 16, /* of one sequence that go through attention together */
-    FORWARD_LINES = 128,  /* queries times heads that do, unless one query has more heads */
-};
+enum { FORWARD_NAME_BYTES = 64 };
 
 typedef struct {
     gemm_matrix_t fn;
@@ -74,16 +70,6 @@ typedef struct {
     uint32_t at[RANKS_MAX + 1];
 } forward_cut_t;
 
-/* Scratch of one thread. */
-typedef struct {
-    float *values; /* a tile of rows */
-    float *keys;   /* the same as panels */
-    float *max, *sum, *workspace;
-    float *dots, *scores;
-    indexer_rank_t *ranks;
-    void *sample;
-} forward_scratch_t;
-
 /* Memory of the blocks of one ratio. */
 typedef struct {
     batch_blocks_t blocks;
@@ -101,7 +87,6 @@ typedef struct {
     batch_item_t *batch_items;
     batch_border_t *borders;
     forward_blocks_t blocks_4, blocks_128;
-    uint32_t *block_ends; /* item -> blocks of queries up to and with it */
     uint32_t *positions;
     uint32_t *tokens;
     float *turns, *turns_compressed; /* [rows, rope_dim] */
@@ -118,7 +103,7 @@ typedef struct {
     float *entries;                /* of the blocks that are being closed */
     float *index_q, *index_w;
     uint32_t *selected;       /* [rows, index_topk] */
-    uint32_t *selected_count; /* UINT32_MAX: all visible entries */
+    uint32_t *selected_count; /* (uint32_t)SELECT_ALL: all visible entries */
     float *scores, *margin;
     float *index_scores; /* traced only: [rows, positions_max / 4] */
     uint32_t *chosen, *order;
@@ -150,7 +135,8 @@ struct forward {
     gemm_matrix_t head;
     void *packed; /* all weights */
     void *memory; /* workspace */
-    forward_scratch_t *scratch;
+    void *workspaces;       /* of the threads */
+    size_t workspace_bytes; /* of one */
     forward_rows_t r;
     forward_cache_t cache;
 };
@@ -164,6 +150,13 @@ typedef struct {
 void *forward_take(forward_pack_t *pack, size_t count, size_t size);
 MUST_USE status_t forward_load(forward_t *f, forward_pack_t *pack);
 
+/* For an operator that runs on this thread. */
+void *forward_workspace(const forward_t *f, uint32_t thread);
+/* Runs `work` on slices of a few neighbouring rows, over the team, each with its thread. */
+typedef void forward_slice_work_t(const forward_t *f, const void *context, uint32_t first,
+                                  uint32_t count, uint32_t thread);
+void forward_by_slices(const forward_t *f, uint32_t rows, forward_slice_work_t *work,
+                       const void *context);
 /* y = x w^T for `rows` dense rows of x, over the team. */
 void forward_gemm(const forward_t *f, const gemm_matrix_t *w, uint32_t rows, const float *x,
                   size_t x_stride, float *y, size_t y_stride);

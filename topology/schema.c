@@ -238,7 +238,7 @@ static const schema_section_t monitor_section = {
          .min = 1,                                                                                 \
          .max = RANKS_MAX,                                                                         \
          .standard = "1",                                                                          \
-         .meaning = "ranks that share the model; divides its heads, groups and experts"},          \
+         .meaning = "ranks that share the model; divides its heads, groups and vocabulary"},          \
         {.name = "host",                                                                           \
          .type = SCHEMA_HOST,                                                                      \
          AT(topology_group_t, host),                                                               \

@@ -3,11 +3,11 @@
 #ifndef KERNELS_ISA_OPERATORS_CPU_H
 #define KERNELS_ISA_OPERATORS_CPU_H
 
-#include "kernels/attention/attention_cpu.h"
+#include "kernels/attention/attend_cpu.h"
 #include "kernels/compressor/compressor_cpu.h"
 #include "kernels/gemm/gemm_cpu.h"
 #include "kernels/hyper/hyper_cpu.h"
-#include "kernels/indexer/indexer_cpu.h"
+#include "kernels/indexer/select_cpu.h"
 #include "kernels/isa/isa_tables.h"
 #include "kernels/moe/moe_cpu.h"
 #include "kernels/norm/rmsnorm_cpu.h"

@@ -201,7 +201,7 @@ static void run_hyper_write(const operators_t *o, bench_t *b)
 }
 
 /* A step of a few slots, each at another place, with rings whose older rows are random. */
-enum { ITEMS_MAX = 6, RING_ROWS = 9, PAGE_ROWS = 16 };
+enum { ITEMS_MAX = 6, RING_ROWS = 9, PAGE_ROWS = 16, PAGES = 9 };
 
 typedef struct {
     batch_item_t items[ITEMS_MAX];
@@ -369,63 +369,91 @@ static void run_rows_embed(const operators_t *o, bench_t *b)
         &(rows_embed_t){rows, copies, &table, tokens, outputs(b, (size_t)rows * copies * width)});
 }
 
-/* shape: queries, heads, entries */
-static void run_indexer_score(const operators_t *o, bench_t *b)
+/* Pages of the step's items, PAGE_ROWS entries of `channels` floats each, and which they are. */
+static rows_view_t make_pages(bench_t *b, step_t *s, uint32_t channels, uint32_t pages[][PAGES])
 {
-    uint32_t queries = b->shape[0], heads = b->shape[1], entries = b->shape[2];
-    o->indexer_score(&(indexer_score_t){queries, heads, entries, entries + 5, entries,
-                                        floats(b, (size_t)queries * heads, 1.0f),
-                                        floats(b, (size_t)queries * heads * (entries + 5), 1.0f),
-                                        outputs(b, (size_t)queries * entries)});
+    uint32_t units = s->batch.item_count * PAGES;
+
+    for (uint32_t i = 0; i < units; i++)
+        pages[i / PAGES][i % PAGES] = (i * 7 + 3) % units; /* 7 divides no count of units here */
+    for (uint32_t i = 0; i < s->batch.item_count; i++)
+        s->items[i].pages = pages[i];
+    return view_of(floats(b, (size_t)units * PAGE_ROWS * channels, 2.0f), PAGE_ROWS, channels, 0);
 }
 
-/* shape: queries, heads, channels, rows of the first tile, rows of the second */
-static void run_attention(const operators_t *o, bench_t *b)
+/* shape: channels, heads, tokens of an item, positions between items, kind: no entries, all, or
+ * selected ones. In two shares of rows; the first row's last head is done again, alone. */
+static void run_attend(const operators_t *o, bench_t *b)
 {
-    uint32_t queries = b->shape[0], heads = b->shape[1], channels = b->shape[2];
-    size_t lines = (size_t)queries * heads;
-    attention_tile_t p = {.queries = queries,
-                          .heads = heads,
-                          .channels = channels,
-                          .scale = 0.3f,
-                          .q_stride = (size_t)heads * channels};
-    uint64_t visible[64];
-    uint8_t places[ATTENTION_TILE];
+    enum { WINDOW = 70, RING = 75, TOP = 6, ITEMS = 4 };
+    static step_t s;
+    static uint32_t pages[ITEMS][PAGES], selected[256 * TOP], selected_count[256];
+    uint32_t channels = b->shape[0], heads = b->shape[1];
+    attend_t p = {.batch = &s.batch, .head_count = heads, .heads = heads, .channels = channels};
 
-    p.q = floats(b, lines * channels, 2.0f);
-    p.max = outputs(b, lines);
-    p.sum = outputs(b, lines);
-    p.out = outputs(b, lines * channels);
-    p.visible = visible;
-    p.places = places;
-    p.workspace = floats(b, attention_workspace(queries, heads, channels), 0.0f);
-    for (size_t i = 0; i < lines; i++)
-        p.max[i] = -INFINITY;
-    for (int tile = 0; tile < 2; tile++) {
-        p.rows = b->shape[3 + tile];
-        float *values = floats(b, (size_t)p.rows * channels, 2.0f);
-        float *keys = floats(b, (size_t)gemm_panels(p.rows) * GEMM_PANEL * channels, 0.0f);
-        o->attention_keys(&(attention_keys_t){p.rows, channels, values, keys});
-        p.values = values;
-        p.keys = keys;
-        for (uint32_t i = 0; i < p.rows; i++)
-            places[i] = (uint8_t)(i + ATTENTION_TILE - p.rows);
-        for (uint32_t m = 0; m < queries;
-             m++) /* in the second tile one query in three sees nothing */
-            visible[m] = tile && m % 3 == 2 ? 0 : random_next(&b->random) | 1ull << 63;
-        o->attention_tile(&p);
+    make_step(&s, ITEMS, b->shape[2], b->shape[3], 4);
+    p.window = WINDOW;
+    p.scale = 0.3f;
+    p.form = (row_form_t){FORM_FLOAT32, channels, 0};
+    p.state.step = view_of(floats(b, (size_t)s.batch.rows * channels, 2.0f), 0, channels, 0);
+    p.state.ring = view_of(floats(b, (size_t)ITEMS * RING * channels, 2.0f), RING, channels, 0);
+    p.state.ring_rows = RING;
+    p.ratio = b->shape[4] ? 4 : 0;
+    p.entries = make_pages(b, &s, channels, pages);
+    p.page_entries = PAGE_ROWS;
+    for (uint32_t m = 0; m < s.batch.rows; m++) {
+        uint32_t seen = (s.positions[m] + 1) / 4;
+        selected_count[m] = seen > TOP ? TOP : (uint32_t)ATTEND_ALL;
+        for (uint32_t i = 0; seen > TOP && i < TOP; i++)
+            selected[m * TOP + i] = i * seen / TOP + m % (seen / TOP);
     }
-    o->attention_finish(&(attention_finish_t){queries, heads, channels, floats(b, heads, 3.0f),
-                                              p.max, p.sum, p.out});
+    p.selected_max = TOP;
+    p.selected = b->shape[4] == 2 ? selected : NULL;
+    p.selected_count = selected_count;
+    p.sinks = floats(b, heads, 3.0f);
+    p.q = floats(b, (size_t)s.batch.rows * heads * channels, 2.0f);
+    p.out = outputs(b, (size_t)s.batch.rows * heads * channels);
+    p.workspace = aligned_alloc(64, attend_workspace(heads, channels) * sizeof(float));
+    p.row_count = s.batch.rows / 2;
+    o->attend(&p);
+    p.row_first = p.row_count;
+    p.row_count = s.batch.rows - p.row_first;
+    o->attend(&p);
+    p.row_first = 0;
+    p.row_count = 1;
+    p.head_first = heads - 1;
+    p.head_count = 1;
+    o->attend(&p);
+    free(p.workspace);
 }
 
-/* shape: rows, channels */
-static void run_attention_keys(const operators_t *o, bench_t *b)
+/* shape: channels, heads, tokens of an item, positions between items, topk. In two shares. */
+static void run_index_select(const operators_t *o, bench_t *b)
 {
-    uint32_t rows = b->shape[0], channels = b->shape[1];
-    o->attention_keys(
-        &(attention_keys_t){rows, channels, floats(b, (size_t)rows * channels, 1.0f),
-                            outputs(b, (size_t)gemm_panels(rows) * GEMM_PANEL * channels)});
+    enum { ITEMS = 4, ENTRIES = PAGES * PAGE_ROWS };
+    static step_t s;
+    static uint32_t pages[ITEMS][PAGES];
+    uint32_t channels = b->shape[0], heads = b->shape[1];
+    index_select_t p = {.batch = &s.batch, .heads = heads, .channels = channels};
+
+    make_step(&s, ITEMS, b->shape[2], b->shape[3], 4);
+    p.topk = b->shape[4];
+    p.entries_max = ENTRIES;
+    p.form = (row_form_t){FORM_FLOAT32, channels, 0};
+    p.keys = make_pages(b, &s, channels, pages);
+    p.page_entries = PAGE_ROWS;
+    p.q = floats(b, (size_t)s.batch.rows * heads * channels, 1.0f);
+    p.weights = floats(b, (size_t)s.batch.rows * heads, 1.0f);
+    p.scores = b->shape[2] % 2 ? outputs(b, (size_t)s.batch.rows * ENTRIES) : NULL;
+    p.selected = (uint32_t *)(void *)outputs(b, (size_t)s.batch.rows * p.topk);
+    p.selected_count = (uint32_t *)(void *)outputs(b, s.batch.rows);
+    p.workspace = aligned_alloc(64, select_workspace(heads, channels, ENTRIES) * sizeof(float));
+    p.row_count = s.batch.rows / 2;
+    o->index_select(&p);
+    p.row_first = p.row_count;
+    p.row_count = s.batch.rows - p.row_first;
+    o->index_select(&p);
+    free(p.workspace);
 }
 
 /* shape: rows, experts, chosen, by token id */
@@ -609,15 +637,18 @@ static const row_t table[] = {
      run_rows_round,
      {{3, 16, FORM_FLOAT32}, {5, 64, FORM_FP8_ROW}, {6, 32, FORM_FP4_BLOCKS}}},
     {"rows embed", run_rows_embed, {{1, 1, 1}, {9, 33, 4}, {3, 16, 2}}},
-    {"indexer score", run_indexer_score, {{1, 1, 1}, {2, 8, 33}, {3, 2, 64}}},
-    {"attention keys", run_attention_keys, {{1, 16}, {16, 64}, {33, 130}, {64, 512}, {15, 15}}},
-    {"attention",
-     run_attention,
-     {{1, 1, 16, 1, 64},
-      {3, 2, 128, 63, 17},
-      {16, 8, 64, 64, 15},
-      {5, 3, 512, 16, 1},
-      {1, 64, 128, 33, 64}}},
+    {"index select",
+     run_index_select,
+     {{16, 1, 1, 0, 1}, {16, 3, 3, 90, 6}, {32, 8, 20, 120, 31}, {130, 2, 5, 150, 64}}},
+    {"attend",
+     run_attend,
+     {{16, 1, 1, 0, 0},
+      {16, 3, 1, 150, 0},
+      {64, 2, 20, 41, 1},
+      {33, 4, 7, 150, 1},
+      {16, 3, 33, 150, 2},
+      {128, 2, 3, 130, 2},
+      {16, 130, 1, 66, 2}}},
     {"moe route",
      run_moe_route,
      {{1, 8, 2, 0}, {5, 12, 3, 0}, {3, 4, 4, 0}, {17, 33, 6, 1}, {2, 1, 1, 0}}},
