@@ -52,7 +52,7 @@ static status_t encode_chat(run_t *self, const chat_blocks_t *blocks, size_t ids
         return FAIL(STATUS_INVALID, "the prompt is no UTF-8 text");
     status = document_parse(&document, DOCUMENT_STRICT, text, strlen(text));
     if (status == STATUS_OK) {
-        status = chat_encode(blocks, &document, &prompt, &refusal);
+        status = chat_encode(blocks, &document, &(chat_thinking_t){0}, &prompt, &refusal);
         if (status == STATUS_OK)
             status = tokenizer_encode(self->tokenizer, prompt.text.bytes, prompt.spans,
                                       prompt.span_count, self->ids, ids_max, &self->id_count);

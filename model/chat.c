@@ -65,117 +65,14 @@ static status_t read_flag(chat_encoding_t *e, uint32_t node, const char *param, 
     return STATUS_OK;
 }
 
-/* Whether to think, and with which effort, can be said in several places. What was said first, and
- * where; all others must say the same. */
-typedef struct {
-    const char *on_by; /* NULL: nothing was said */
-    const char *effort_by;
-    bool on;
-    bool most; /* xhigh, max */
-} thinking_t;
-
-static status_t say_on(chat_encoding_t *e, thinking_t *thinking, bool on, const char *param)
+/* An effort without a block adds nothing. */
+static void set_thinking(chat_encoding_t *e, const chat_thinking_t *thinking)
 {
-    char reason[sizeof(e->refusal->reason)];
-
-    if (thinking->on_by && thinking->on != on) {
-        snprintf(reason, sizeof(reason), "says thinking %s, and %s says it is %s",
-                 on ? "on" : "off", thinking->on_by, on ? "off" : "on");
-        return chat_refuse(e, reason, "%s", param);
-    }
-    thinking->on = on;
-    thinking->on_by = thinking->on_by ? thinking->on_by : param;
-    return STATUS_OK;
-}
-
-static status_t say_switch(chat_encoding_t *e, thinking_t *thinking, uint32_t node,
-                           const char *param)
-{
-    bool on = false;
-
-    if (node == DOCUMENT_NONE)
-        return STATUS_OK;
-    TRY(read_flag(e, node, param, &on));
-    return say_on(e, thinking, on, param);
-}
-
-static status_t say_effort(chat_encoding_t *e, thinking_t *thinking, uint32_t node,
-                           const char *param)
-{
-    static const char *const efforts[] = {"none", "minimal", "low", "medium",
-                                          "high", "xhigh",   "max"};
-    enum { NONE = 0, XHIGH = 5 };
-    char reason[sizeof(e->refusal->reason)];
-    size_t effort = 0;
-
-    if (node == DOCUMENT_NONE)
-        return STATUS_OK;
-    while (effort < COUNT_OF(efforts) && !document_equals(e->request, node, efforts[effort]))
-        effort++;
-    if (effort == COUNT_OF(efforts))
-        return chat_refuse(e, "must be none, minimal, low, medium, high, xhigh or max", "%s",
-                           param);
-    TRY(say_on(e, thinking, effort != NONE, param));
-    if (effort == NONE)
-        return STATUS_OK;
-    if (thinking->effort_by && thinking->most != (effort >= XHIGH)) {
-        snprintf(reason, sizeof(reason), "is another effort than %s", thinking->effort_by);
-        return chat_refuse(e, reason, "%s", param);
-    }
-    thinking->most = effort >= XHIGH;
-    thinking->effort_by = param;
-    return STATUS_OK;
-}
-
-/* "thinking": true, false, or {"type": "enabled" | "adaptive" | "disabled"}. */
-static status_t say_thinking(chat_encoding_t *e, thinking_t *thinking, uint32_t node,
-                             const char *param)
-{
-    uint32_t type;
-
-    if (!is(e, node, DOCUMENT_OBJECT))
-        return say_switch(e, thinking, node, param);
-    type = member(e, node, "type");
-    if (type != DOCUMENT_NONE && (document_equals(e->request, type, "enabled") ||
-                                  document_equals(e->request, type, "adaptive")))
-        return say_on(e, thinking, true, param);
-    if (type != DOCUMENT_NONE && document_equals(e->request, type, "disabled"))
-        return say_on(e, thinking, false, param);
-    return chat_refuse(e, "must be \"enabled\", \"adaptive\" or \"disabled\"", "%s.type", param);
-}
-
-/* `effort` is the bare name of a block of the checkpoint; it does not switch. */
-static status_t read_thinking(chat_encoding_t *e)
-{
-    uint32_t kwargs = parameter(e, "chat_template_kwargs"), reasoning = parameter(e, "reasoning");
-    uint32_t effort = parameter(e, "effort");
-    thinking_t thinking = {.on = e->thinking};
-
-    if (kwargs != DOCUMENT_NONE && !is(e, kwargs, DOCUMENT_OBJECT))
-        return chat_refuse(e, "must be an object", "chat_template_kwargs");
-    if (reasoning != DOCUMENT_NONE && !is(e, reasoning, DOCUMENT_OBJECT))
-        return chat_refuse(e, "must be an object", "reasoning");
-    TRY(say_thinking(e, &thinking, parameter(e, "thinking"), "thinking"));
-    TRY(say_switch(e, &thinking, parameter(e, "enable_thinking"), "enable_thinking"));
-    TRY(say_switch(e, &thinking, member(e, reasoning, "enabled"), "reasoning.enabled"));
-    TRY(say_thinking(e, &thinking, member(e, kwargs, "thinking"), "chat_template_kwargs.thinking"));
-    TRY(say_switch(e, &thinking, member(e, kwargs, "enable_thinking"),
-                   "chat_template_kwargs.enable_thinking"));
-    TRY(say_effort(e, &thinking, parameter(e, "reasoning_effort"), "reasoning_effort"));
-    TRY(say_effort(e, &thinking, member(e, reasoning, "effort"), "reasoning.effort"));
-    TRY(say_effort(e, &thinking, member(e, kwargs, "reasoning_effort"),
-                   "chat_template_kwargs.reasoning_effort"));
-    e->thinking = thinking.on;
-    if (effort != DOCUMENT_NONE && !is(e, effort, DOCUMENT_STRING))
-        return chat_refuse(e, "must be a string", "effort");
-    for (size_t i = 0; i < e->blocks->effort_count; i++) {
-        const char *name = e->blocks->efforts[i].name;
-
-        if ((effort != DOCUMENT_NONE && document_equals(e->request, effort, name)) ||
-            (thinking.most && strcmp(name, "max") == 0))
+    e->thinking = thinking->on;
+    for (size_t i = 0; thinking->max && i < e->blocks->effort_count; i++) {
+        if (strcmp(e->blocks->efforts[i].name, "max") == 0)
             e->effort = e->blocks->efforts[i].text;
     }
-    return STATUS_OK;
 }
 
 static status_t read_tool_choice(chat_encoding_t *e, bool *none)
@@ -489,7 +386,6 @@ static status_t encode(chat_encoding_t *e)
 {
     if (document_kind(e->request, 0) != DOCUMENT_OBJECT)
         return chat_refuse(e, "must be a JSON object", "body");
-    TRY(read_thinking(e));
     TRY(read_tools(e));
     TRY(read_response_format(e));
     e->drop_thinking = true;
@@ -501,7 +397,8 @@ static status_t encode(chat_encoding_t *e)
     return chat_render(e);
 }
 
-status_t chat_encode(const chat_blocks_t *blocks, const document_t *request, chat_prompt_t *prompt,
+status_t chat_encode(const chat_blocks_t *blocks, const document_t *request,
+                     const chat_thinking_t *thinking, chat_prompt_t *prompt,
                      chat_refusal_t *refusal)
 {
     *prompt = (chat_prompt_t){0};
@@ -509,6 +406,7 @@ status_t chat_encode(const chat_blocks_t *blocks, const document_t *request, cha
     text_buffer_init(&prompt->text, PROMPT_BYTES_MAX);
     chat_encoding_t e = {
         .blocks = blocks, .request = request, .prompt = prompt, .refusal = refusal};
+    set_thinking(&e, thinking);
     status_t status = encode(&e);
     free(e.messages);
     free(e.blocks_list);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "model/chat_blocks.h"
+#include "model/chat_thinking.h"
 #include "model/document.h"
 #include "model/text_buffer.h"
 #include "model/tokenizer.h"
@@ -29,19 +30,12 @@ typedef struct {
     bool tools;         /* tools were rendered */
 } chat_prompt_t;
 
-typedef struct {
-    char param[96]; /* "messages[2].content" */
-    char reason[192];
-} chat_refusal_t;
-
-/* Reads of the request: messages, tools, tool_choice, response_format, drop_thinking, effort (the
- * name of a block of the checkpoint); of messages also task and wo_eos. Whether to think is said by
- * thinking (true, false, or {"type": "enabled" | "adaptive" | "disabled"}), enable_thinking,
- * reasoning_effort, reasoning.enabled, reasoning.effort, or the first three of these in
- * chat_template_kwargs; two that disagree are refused. Other keys are the caller's.
- * INVALID or TOO_LARGE fill *refusal. Call chat_prompt_fini in any case. */
+/* Reads of the request: messages, tools, tool_choice, response_format, drop_thinking; of messages also
+ * task and wo_eos. Other keys are the caller's. INVALID or TOO_LARGE fill *refusal. Call chat_prompt_fini
+ * in any case. */
 MUST_USE status_t chat_encode(const chat_blocks_t *blocks, const document_t *request,
-                              chat_prompt_t *prompt, chat_refusal_t *refusal);
+                              const chat_thinking_t *thinking, chat_prompt_t *prompt,
+                              chat_refusal_t *refusal);
 void chat_prompt_fini(chat_prompt_t *prompt);
 
 #endif

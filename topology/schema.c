@@ -17,6 +17,7 @@ static const char *const cache_words[] = {"fp8", "bf16", "float32", NULL};
 /* The last one is not kept: validation puts the form that goes with the cache form in its place. */
 static const char *const index_words[] = {"fp4", "fp8", "bf16", "float32", "auto", NULL};
 
+static const char *const off_on_words[] = {"off", "on", NULL};
 static const char *const token_words[] = {"withheld", "kept", NULL};
 
 static const schema_key_t host_keys[] = {
@@ -321,6 +322,12 @@ static const schema_key_t root_keys[] = {
      AT(topology_t, served_name),
      .derived = "the last part of model",
      .meaning = "what clients call the model"},
+    {.name = "thinking",
+     .type = SCHEMA_CHOICE,
+     AT(topology_t, thinking),
+     .choices = off_on_words,
+     .standard = "off",
+     .meaning = "whether a chat that says nothing about it is answered with reasoning"},
     {.name = "device",
      .type = SCHEMA_CHOICE,
      AT(topology_t, device),

@@ -100,7 +100,8 @@ typedef struct topology {
     char model_path[PATH_BYTES_MAX]; /* the same, from the directory of the caller */
     char served_name[NAME_BYTES_MAX];
 
-    uint16_t device; /* topology_device_t */
+    uint16_t thinking; /* 1: of a chat that says nothing about it */
+    uint16_t device;   /* topology_device_t */
     uint16_t cache_form;
     uint16_t index_form;
     uint32_t border_every;   /* pages between kept borders inside a prompt */

@@ -194,13 +194,14 @@ static status_t read_limits(const reader_t *reader, bool chat, const model_gener
     if (!chat && tokens == 0)
         tokens = 16; /* the API's default for completions */
     for (size_t i = 0; i < (chat ? COUNT_OF(lengths) : 1); i++) {
-        TRY(read_integer(reader, lengths[i], 1, OUTPUT_TOKENS_MAX, &tokens));
+        TRY(read_integer(reader, lengths[i], 1, DOUBLE_WHOLE_MAX, &tokens));
         if (member(reader, lengths[i]))
             parameters->length_param = lengths[i];
     }
     TRY(read_integer(reader, "timeout_ms", 1, UINT32_MAX, &timeout_ms));
     TRY(read_bool(reader, "ignore_eos", &ignore_eos));
-    parameters->limits.output_tokens_max = (uint32_t)tokens;
+    /* One beyond all contexts is refused where the prompt's length is known, as any that does not fit. */
+    parameters->limits.output_tokens_max = tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX;
     parameters->limits.ignore_eos = ignore_eos;
     parameters->timeout_ms = (uint32_t)timeout_ms;
     return STATUS_OK;

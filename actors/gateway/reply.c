@@ -111,13 +111,17 @@ static void settle(reply_t *reply, size_t out_before)
 
 /* ---- logprobs -------------------------------------------------------------------------------- */
 
-/* The token's own text as a JSON string; of one that is no whole characters its bytes, so that no two
- * tokens look alike: "bytes:\\xe6\\x97". */
+/* The token's own text as a JSON string; of one that is no whole characters its bytes, of one that stands
+ * for nothing its id, so that no two tokens look alike: "bytes:\\xe6\\x97", "token_id:7". */
 static void put_token_text(const reply_t *reply, text_buffer_t *out, uint32_t token)
 {
     size_t length, broken_at;
     const char *piece = tokenizer_piece(reply->facts.tokenizer, token, &length);
 
+    if (length == 0) {
+        put_format(out, "\"token_id:%u\"", token);
+        return;
+    }
     if (utf8_check(piece, length, &broken_at)) {
         put_string(out, piece, length);
         return;
@@ -344,7 +348,7 @@ static void on_answer(void *context, const answer_event_t *event)
         pass_stops(reply, event->text, event->length);
         return;
     }
-    show_held(reply); /* a stop string does not go on behind something else */
+    /* A begun stop string waits for more content, behind a call as well: content never has a whole one. */
     if (event->kind == ANSWER_SUPPRESSED) {
         text_put_text(&reply->suppressed, reply->suppressed_count++ ? ", " : "");
         put_string(&reply->suppressed, event->text, event->length);
@@ -396,13 +400,35 @@ static size_t open_suffix(const openai_parameters_t *parameters, const char *tex
     return longest;
 }
 
+/* The stop string that is whole first, and of those the longest: this does not depend on how the text was
+ * cut. Sets *end to the byte behind it. NULL: none is there. */
+static const char *find_stop(const reply_t *reply, size_t *end, uint32_t *stop)
+{
+    const openai_parameters_t *parameters = reply->facts.parameters;
+    const text_buffer_t *held = &reply->held;
+    const char *first = NULL;
+
+    for (uint32_t i = 0; i < parameters->stop_count; i++) {
+        const char *found =
+            memmem(held->bytes, held->used, parameters->stops[i].text, parameters->stops[i].bytes);
+        size_t behind = found ? (size_t)(found - held->bytes) + parameters->stops[i].bytes : 0;
+
+        if (!found || (first && (behind > *end || (behind == *end && found >= first))))
+            continue;
+        first = found;
+        *end = behind;
+        *stop = i;
+    }
+    return first;
+}
+
 static void pass_stops(reply_t *reply, const char *text, size_t length)
 {
     const openai_parameters_t *parameters = reply->facts.parameters;
     text_buffer_t *held = &reply->held;
-    const char *first = NULL;
+    size_t keep, end = 0;
     uint32_t stop = 0;
-    size_t keep;
+    const char *first;
 
     if (parameters->stop_count == 0) {
         show(reply, text, length);
@@ -411,22 +437,12 @@ static void pass_stops(reply_t *reply, const char *text, size_t length)
     text_put(held, text, length);
     if (held->used == 0)
         return;
-    for (uint32_t i = 0; i < parameters->stop_count; i++) {
-        const char *found =
-            memmem(held->bytes, held->used, parameters->stops[i].text, parameters->stops[i].bytes);
-
-        if (found && (!first || found < first)) {
-            first = found;
-            stop = i;
-        }
-    }
+    first = find_stop(reply, &end, &stop);
     if (first) {
         reply->stopped = true;
         reply->stop = parameters->stops[stop].text;
         reply->stop_bytes = parameters->stops[stop].bytes;
-        if (parameters->keep_stop)
-            first += reply->stop_bytes;
-        show(reply, held->bytes, (size_t)(first - held->bytes));
+        show(reply, held->bytes, parameters->keep_stop ? end : (size_t)(first - held->bytes));
         empty(held);
         return;
     }
@@ -653,8 +669,8 @@ static void put_end(reply_t *reply, end_reason_t reason, uint32_t cached_tokens)
                       &finish) != STATUS_OK)
         reply->status = STATUS_NO_MEMORY;
     show_held(reply);
-    if (reply->stopped && finish == ANSWER_LENGTH)
-        finish = ANSWER_STOP; /* a stop string in the last bytes */
+    if (reply->stopped) /* behind content, so each call that was sent is whole; others were not */
+        finish = reply->call_count ? ANSWER_TOOL_CALLS : ANSWER_STOP;
     if (reply->facts.parameters->stream)
         put_stream_end(reply, finishes[finish], cached_tokens);
     else

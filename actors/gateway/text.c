@@ -15,9 +15,13 @@ enum { THREADS = 2, ROOMY = 0, ROOMY_NICE = 10 };
 static status_t chat_ids(const text_model_t *model, const document_t *document, text_job_t *job,
                          uint32_t *ids, size_t *count)
 {
+    chat_thinking_t thinking;
     chat_refusal_t refusal;
-    chat_prompt_t prompt;
-    status_t status = chat_encode(model->blocks, document, &prompt, &refusal);
+    chat_prompt_t prompt = {0};
+    status_t status = chat_thinking_read(document, model->topology->thinking, &thinking, &refusal);
+
+    if (status == STATUS_OK)
+        status = chat_encode(model->blocks, document, &thinking, &prompt, &refusal);
     if (status != STATUS_OK) {
         openai_error_set(&job->error, 400, refusal.param, "%s", refusal.reason);
     } else {

@@ -112,6 +112,7 @@ static void test_a_length_has_the_name_that_brought_it(void **state)
          "max_completion_tokens", "max_tokens", 6, 5},
         {"{\"model\": \"tiny\", \"max_tokens\": 5, \"max_completion_tokens\": null}", "max_tokens",
          "max_tokens", 5, 5},
+        {"{\"max_tokens\": 1e12}", "max_tokens", "max_tokens", UINT32_MAX, UINT32_MAX},
     };
 
     (void)state;

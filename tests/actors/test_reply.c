@@ -129,6 +129,24 @@ static void say(scene_t *scene, const char *text)
     }
 }
 
+/* The same by the tokens of these bytes, each of one byte. */
+static void say_bytes(scene_t *scene, const char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        record_token_t token = {.token = VOCABULARY, .logprob = -0.5f};
+
+        for (uint32_t id = 0; id < VOCABULARY && token.token == VOCABULARY; id++) {
+            size_t length;
+            const char *piece = tokenizer_piece(tokenizer, id, &length);
+
+            if (length == 1 && piece[0] == bytes[i])
+                token.token = id;
+        }
+        assert_true(token.token < VOCABULARY);
+        reply_token(&scene->reply, &token);
+    }
+}
+
 static bool says(const scene_t *scene, const char *text)
 {
     return memmem(scene->reply.out.bytes, scene->reply.out.used, text, strlen(text)) != NULL;
@@ -250,60 +268,133 @@ static void test_stop_string_cuts_even_across_tokens(void **state)
     finish(scene);
 }
 
-/* They look at content: not at reasoning, tags, names or arguments; and say which one it was. */
-static void test_stop_strings_look_at_content_only(void **state)
+#define MARKED_CALL                                                                                \
+    "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"look\">\n"                                   \
+    "<｜DSML｜parameter name=\"at\" string=\"true\">Paris</｜DSML｜parameter>\n"               \
+    "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+
+/* Content and reasoning as the client has them at the end, each in `room` bytes. */
+static void texts_of(scene_t *scene, bool stream, char *content, char *reasoning, size_t room)
+{
+    json_t *answer = stream ? NULL : whole(scene);
+    const char *text = answer ? text_at(answer, "message", "content") : "";
+    const char *thought = answer ? text_at(answer, "message", "reasoning_content") : "";
+
+    (void)snprintf(content, room, "%s", text ? text : "");
+    (void)snprintf(reasoning, room, "%s", thought ? thought : "");
+    if (stream) {
+        join(scene, "content", content, room);
+        join(scene, "reasoning_content", reasoning, room);
+    }
+    json_decref(answer);
+}
+
+/* A stop string is met in content alone, as a client sees it: in no reasoning, no tag, no name, no argument. */
+static void test_stop_strings_look_at_content(void **state)
 {
     static const struct {
-        const char *stop, *content, *finish;
-        bool stopped;
+        const char *stop, *said, *content, *reasoning, *finish;
+        bool stopped, with; /* `with`: include_stop_str_in_output */
     } rows[] = {
-        {"\"Hm\"", "Let me look.", "tool_calls", false},
-        {"\"a \\\"b\"", "Let me look.", "tool_calls", false},
-        {"\"look\\\">\"", "Let me look.", "tool_calls", false},
-        {"\"DSML\"", "Let me look.", "tool_calls", false},
-        {"[\"zz\", \"me l\"]", "Let ", "stop", true},
-        {"[\"zz\", \"me l\"], \"include_stop_str_in_output\": true", "Let me l", "stop", true},
+        {"\"Paris\"",
+         "In Paris.</think>It is "
+         "Paris"
+         " now.",
+         "It is ", "In Paris.", "stop", true, false},
+        {"\"Paris\"", "In Paris.</think>It is Paris now.", "It is Paris", "In Paris.", "stop", true,
+         true},
+        {"\"Paris\"", "In Paris.</think>No.", "No.", "In Paris.", "stop", false, false},
+        {"\"Paris\"",
+         "Hm</think>I look."
+         "\n\n" MARKED_CALL,
+         "I look.", "Hm", "tool_calls", false, false},
+        {"[\"look\", \"DSML\", \"tool\", \"at\"]", "Hm</think>" MARKED_CALL, "", "Hm", "tool_calls",
+         false, false},
+        {"\"think\"", "Hm</think>I do.", "I do.", "Hm", "stop", false, false},
+        {"\"m</\"", "Hm</think>I do.", "I do.", "Hm", "stop", false, false},
+        {"\"then\"", "Hm</think>" MARKED_CALL "and then more", "and ", "Hm", "tool_calls", true,
+         false},
+        {"\"de\"",
+         "Hm</think>abcd"
+         "\n\n" MARKED_CALL "efg",
+         "abc", "Hm", "tool_calls", true, false},
+        {"[\"abcd\", \"bc\"]", "</think>xabcdy", "xa", "", "stop", true, false},
+        {"[\"bc\", \"abc\", \"c\"]", "</think>xabcdy", "x", "", "stop", true, false},
+        {"[\"bc\", \"abc\", \"c\"]", "</think>xabcdy", "xabc", "", "stop", true, true},
+        {"\"aab\"", "</think>aaab", "a", "", "stop", true, false},
+        {"\"\\n\\n\"", "</think>a\n\nb", "a", "", "stop", true, false},
+        {"\"é!\"", "</think>caf\xc3\xa9!", "caf", "", "stop", true, false},
     };
 
     (void)state;
-    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
-        bool stream = i % 2;
-        char body[256], joined[512];
+    for (size_t i = 0; i < 4 * COUNT_OF(rows); i++) {
+        const bool stream = i % 2, bytewise = i / 2 % 2;
+        char body[256], content[256] = "", reasoning[256] = "", finish_text[64];
         scene_t *scene;
 
-        (void)snprintf(body, sizeof(body), "{\"stream\": %s, \"stop\": %s}",
-                       stream ? "true" : "false", rows[i / 2].stop);
+        (void)snprintf(body, sizeof(body),
+                       "{\"stop\": %s, \"stream\": %s, \"include_stop_str_in_output\": %s}",
+                       rows[i / 4].stop, stream ? "true" : "false",
+                       rows[i / 4].with ? "true" : "false");
         scene = begin(body, true, true, true);
-        say(scene, "Hm.</think>" CALL);
-        assert_int_equal(scene->reply.stopped, rows[i / 2].stopped);
-        reply_end(&scene->reply, END_STOP, 0, "");
-        if (stream) {
-            join(scene, "content", joined, sizeof(joined));
-            assert_string_equal(joined, rows[i / 2].content);
+        if (bytewise) {
+            for (const char *at = rows[i / 4].said; *at && !scene->reply.stopped; at++)
+                say_bytes(scene, at, 1);
         } else {
-            json_t *answer = whole(scene);
-
-            assert_string_equal(text_at(answer, "message", "content"), rows[i / 2].content);
-            assert_string_equal(text_at(answer, "message", "reasoning_content"), "Hm.");
-            json_decref(answer);
+            say(scene, rows[i / 4].said);
         }
-        (void)snprintf(body, sizeof(body), "\"finish_reason\": \"%s\"", rows[i / 2].finish);
-        assert_true(says(scene, body));
-        assert_int_equal(says(scene, "\"stop_reason\": \"me l\""), rows[i / 2].stopped);
+        assert_int_equal(reply_end(&scene->reply, END_STOP, 0, ""), 200);
+        assert_int_equal(scene->reply.stopped, rows[i / 4].stopped);
+        texts_of(scene, stream, content, reasoning, sizeof(content));
+        assert_string_equal(content, rows[i / 4].content);
+        assert_string_equal(reasoning, rows[i / 4].reasoning);
+        (void)snprintf(finish_text, sizeof(finish_text), "\"finish_reason\": \"%s\"",
+                       rows[i / 4].finish);
+        assert_true(says(scene, finish_text));
+        assert_int_equal(says(scene, "\"stop_reason\": \""), rows[i / 4].stopped);
         finish(scene);
     }
 }
 
-static void test_a_stop_token_says_which_it_was(void **state)
+/* In a completion there is no markup: all of the text is looked at. What ended it is said. */
+static void test_what_ended_an_answer_is_said(void **state)
 {
-    scene_t *scene = begin("{\"stop_token_ids\": [300]}", true, false, false);
+    static const char *const bodies[] = {
+        "{\"stop\": [\"zz\", \"at\"], \"include_stop_str_in_output\": %s, \"stream\": %s}",
+        "{\"stop_token_ids\": [300], \"include_stop_str_in_output\": %s, \"stream\": %s}",
+        "{\"stop\": \"zz\", \"include_stop_str_in_output\": %s, \"stream\": %s}"};
+    static const char *const reasons[] = {"\"stop_reason\": \"at\"", "\"stop_reason\": 300",
+                                          "\"stop_reason\""};
 
     (void)state;
-    say(scene, "a");
-    reply_token(&scene->reply, &(record_token_t){.token = 300});
-    reply_end(&scene->reply, END_STOP, 0, "");
-    assert_true(says(scene, "\"stop_reason\": 300"));
-    finish(scene);
+    for (size_t i = 0; i < 8 * COUNT_OF(bodies); i++) {
+        const bool chat = i % 2, shown = i / 2 % 2, stream = i / 4 % 2;
+        const size_t which = i / 8;
+        char body[160];
+        scene_t *scene;
+
+        (void)snprintf(body, sizeof(body), bodies[which], shown ? "true" : "false",
+                       stream ? "true" : "false");
+        scene = begin(body, chat, false, false);
+        say(scene, "What");
+        if (which == 1)
+            reply_token(&scene->reply, &(record_token_t){.token = 300});
+        reply_end(&scene->reply, END_STOP, 0, "");
+        assert_int_equal(says(scene, reasons[which]), which < 2);
+        assert_true(says(scene, "\"finish_reason\": \"stop\""));
+        if (!stream) {
+            json_t *answer = whole(scene);
+            json_t *choice = json_array_get(json_object_get(answer, "choices"), 0);
+
+            assert_string_equal(chat ? text_at(answer, "message", "content")
+                                     : json_string_value(json_object_get(choice, "text")),
+                                which > 0 ? "What"
+                                : shown   ? "What"
+                                          : "Wh");
+            json_decref(answer);
+        }
+        finish(scene);
+    }
 }
 
 /* Parts of characters have spellings of their own, so that no key of an object is there twice. */
@@ -594,8 +685,8 @@ static void test_metrics_are_cumulative(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop_strings_look_at_content_only),
-        cmocka_unit_test(test_a_stop_token_says_which_it_was),
+        cmocka_unit_test(test_stop_strings_look_at_content),
+        cmocka_unit_test(test_what_ended_an_answer_is_said),
         cmocka_unit_test(test_every_alternative_has_a_key_of_its_own),
         cmocka_unit_test(test_an_empty_answer_has_empty_logprobs),
         cmocka_unit_test(test_an_error_is_json_whatever_it_quotes),

@@ -180,6 +180,43 @@ class Answers(unittest.TestCase):
         self.assertEqual("".join(chunk.choices[0].delta.content or "" for chunk in chunks), "4 * ")
         self.assertEqual(chunks[-1].choices[0].finish_reason, "stop")
 
+    def test_a_stop_string_is_met_in_content_alone(self):
+        whole = ask("What is the weather in Paris?", tools=[WEATHER], stop="Paris")
+        self.assertEqual(whole.choices[0].finish_reason, "tool_calls")
+        self.assertEqual(json.loads(whole.choices[0].message.tool_calls[0].function.arguments),
+                         {"city": "Paris"})
+        thinking = {"extra_body": {"thinking": True}}
+        message = ask("What is 4 times 2?", **thinking).choices[0].message
+        word = message.reasoning_content.split()[0]
+        self.assertNotIn(word, message.content)
+        again = ask("What is 4 times 2?", stop=word, **thinking).choices[0].message
+        self.assertEqual((again.content, again.reasoning_content),
+                         (message.content, message.reasoning_content))
+
+    def test_what_stopped_an_answer_is_told(self):
+        for stream in (False, True):
+            answer = ask("What is 4 times 2?", stop=["no", " ="], stream=stream,
+                         extra_body={"include_stop_str_in_output": True})
+            choices = [chunk.choices[0] for chunk in answer] if stream else answer.choices
+            text = "".join((choice.delta.content or "") if stream else choice.message.content
+                           for choice in choices)
+            self.assertEqual((text, choices[-1].stop_reason), ("4 * 2 =", " ="))
+
+    def test_every_way_to_ask_for_reasoning(self):
+        for body in ({"enable_thinking": True}, {"reasoning_effort": "low"},
+                     {"reasoning": {"enabled": True}}, {"thinking": {"type": "adaptive"}},
+                     {"chat_template_kwargs": {"enable_thinking": True}}):
+            message = ask("What is 4 times 2?", extra_body=body).choices[0].message
+            self.assertTrue(getattr(message, "reasoning_content", None), body)
+
+    def test_no_model_is_the_model_and_the_best_token_needs_no_luck(self):
+        body = {"messages": [{"role": "user", "content": "What is 4 times 2?"}], "top_p": 0,
+                "seed": (1 << 63) - 1}
+        request = urllib.request.Request(deployment.url + "/v1/chat/completions",
+                                         json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            self.assertEqual(json.load(answer)["choices"][0]["message"]["content"], "4 * 2 = 8.")
+
     def test_a_control_token_in_the_text_stays_text(self):
         plain = ask("Say: hello", max_tokens=1).usage.prompt_tokens
         marked = ask("Say: hello<｜end▁of▁sentence｜>", max_tokens=1).usage.prompt_tokens
@@ -212,8 +249,26 @@ class Refusals(unittest.TestCase):
         self.refused("presence_penalty", presence_penalty=9)
         self.refused("stop", stop=["x"] * 17)
         self.refused("logit_bias", logit_bias={"no number": 1})
-        self.refused("tool_choice", tool_choice={"type": "function", "function": {"name": "x"}},
-                     tools=[WEATHER])
+        self.refused("tool_choice", tool_choice="required")
+        self.refused("tools", tools=[WEATHER, WEATHER])
+        self.refused("enable_thinking", extra_body={"enable_thinking": True, "thinking": False})
+        self.refused("reasoning_effort", reasoning_effort="bogus")
+
+    def test_what_cannot_be_promised_is_refused(self):
+        for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+            self.refused("tool_choice", tools=[WEATHER], tool_choice=choice)
+        self.refused("response_format", response_format={"type": "json_object"})
+        self.refused("response_format", response_format={
+            "type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}})
+
+    def test_arguments_of_the_history_are_objects(self):
+        for arguments in ('{"city": "Par', "[1]", ""):
+            call = {"id": "a", "type": "function",
+                    "function": {"name": "get_weather", "arguments": arguments}}
+            self.refused("messages[1].tool_calls[0].function.arguments",
+                         [{"role": "user", "content": "hi"},
+                          {"role": "assistant", "content": None, "tool_calls": [call]},
+                          {"role": "tool", "tool_call_id": "a", "content": "ok"}])
 
     def test_bad_messages_are_named(self):
         self.refused("messages", [])
@@ -246,6 +301,20 @@ class Refusals(unittest.TestCase):
             self.assertEqual(caught.exception.param, "max_tokens")
         self.refused("max_tokens", max_tokens=context)
         self.refused("max_completion_tokens", max_completion_tokens=context)
+
+    def test_a_prompt_that_cannot_fit_has_its_code(self):
+        context = json.load(urllib.request.urlopen(deployment.url + "/v1/models"))["data"][0][
+            "max_model_len"]
+        for prompt in ([300] * context, [[300] * (context + 1)], "window " * context):
+            with self.assertRaises(openai.BadRequestError) as caught:
+                client.completions.create(model=model, prompt=prompt, max_tokens=1)
+            self.assertEqual((caught.exception.code, caught.exception.param),
+                             ("context_length_exceeded", "prompt"))
+        for length in (context, 1 << 40):
+            with self.assertRaises(openai.BadRequestError) as caught:
+                ask("Hello", max_tokens=length)
+            self.assertEqual((caught.exception.code, caught.exception.param),
+                             ("context_length_exceeded", "max_tokens"))
 
     def test_a_prompt_that_cannot_fit_is_refused(self):
         with self.assertRaises(openai.BadRequestError):

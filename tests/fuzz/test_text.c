@@ -33,7 +33,11 @@ static void feed_request(void *context, const char *bytes, size_t size)
     trail_reset();
     status = document_parse(&document, DOCUMENT_STRICT, bytes, size);
     if (status == STATUS_OK) {
-        status = chat_encode(blocks, &document, &prompt, &refusal);
+        chat_thinking_t thinking;
+
+        status = chat_thinking_read(&document, false, &thinking, &refusal);
+        if (status == STATUS_OK)
+            status = chat_encode(blocks, &document, &thinking, &prompt, &refusal);
         if (status == STATUS_OK) {
             assert_true(utf8_check(prompt.text.bytes, prompt.text.used, &broken_at));
             assert_true(prompt.span_count > 0);

@@ -80,7 +80,11 @@ static void test_golden_prompts(void **state)
             STATUS_OK);
         chat_prompt_t prompt;
         chat_refusal_t refusal;
-        status_t status = chat_encode(&blocks, &request, &prompt, &refusal);
+        chat_thinking_t thinking = {
+            .on =
+                document_kind(&request, document_member(&request, 0, "thinking")) == DOCUMENT_TRUE,
+            .max = document_equals(&request, document_member(&request, 0, "effort"), "max")};
+        status_t status = chat_encode(&blocks, &request, &thinking, &prompt, &refusal);
         char *want = text_at(&file, document_member(&file, vector, "prompt"));
         if (status != STATUS_OK)
             fail_msg("%s: %s, for %s", refusal.param, refusal.reason, want);
@@ -129,9 +133,6 @@ static char *request_of(const json_t *vector)
     json_t *request = json_object();
     json_object_set(request, "messages", json_object_get(vector, "messages"));
     json_object_set(request, "tools", json_object_get(vector, "tools"));
-    json_object_set(request, "reasoning_effort", json_object_get(vector, "effort"));
-    const char *mode = json_string_value(json_object_get(vector, "mode"));
-    json_object_set_new(request, "thinking", json_boolean(strcmp(mode, "thinking") == 0));
     char *text = json_dumps(request, JSON_COMPACT);
     json_decref(request);
     return text;
@@ -144,7 +145,11 @@ static void check_conversation(const json_t *vector)
     assert_int_equal(document_parse(&request, DOCUMENT_STRICT, text, strlen(text)), STATUS_OK);
     chat_prompt_t prompt;
     chat_refusal_t refusal;
-    assert_int_equal(chat_encode(&tiny_blocks, &request, &prompt, &refusal), STATUS_OK);
+    const char *effort = json_string_value(json_object_get(vector, "effort"));
+    const char *mode = json_string_value(json_object_get(vector, "mode"));
+    chat_thinking_t thinking = {.on = strcmp(mode, "thinking") == 0,
+                                .max = effort != NULL && strcmp(effort, "max") == 0};
+    assert_int_equal(chat_encode(&tiny_blocks, &request, &thinking, &prompt, &refusal), STATUS_OK);
     size_t want_bytes, count;
     const char *want = golden_text(vector, "prompt", &want_bytes);
     assert_int_equal(prompt.text.used, want_bytes);
@@ -210,7 +215,12 @@ static void test_damaged_requests_do_no_harm(void **state)
             if (document_parse(&request, DOCUMENT_STRICT, damaged, bytes) == STATUS_OK) {
                 chat_prompt_t prompt;
                 chat_refusal_t refusal;
-                if (chat_encode(&tiny_blocks, &request, &prompt, &refusal) == STATUS_OK) {
+                chat_thinking_t thinking;
+                chat_prompt_t none = {0};
+                prompt = none;
+                if (chat_thinking_read(&request, round % 2, &thinking, &refusal) == STATUS_OK &&
+                    chat_encode(&tiny_blocks, &request, &thinking, &prompt, &refusal) ==
+                        STATUS_OK) {
                     check_spans(&prompt);
                     rendered++;
                 } else {
@@ -238,7 +248,11 @@ static status_t encode(const char *request, chat_prompt_t *prompt, chat_refusal_
         *at = '"';
     document_t document;
     assert_int_equal(document_parse(&document, DOCUMENT_STRICT, text, strlen(text)), STATUS_OK);
-    status_t status = chat_encode(&tiny_blocks, &document, prompt, refusal);
+    chat_thinking_t thinking;
+    *prompt = (chat_prompt_t){0};
+    status_t status = chat_thinking_read(&document, false, &thinking, refusal);
+    if (status == STATUS_OK)
+        status = chat_encode(&tiny_blocks, &document, &thinking, prompt, refusal);
     document_fini(&document);
     free(text);
     return status;
@@ -444,6 +458,76 @@ static void test_refusals_name_the_parameter(void **state)
         refuse(cases[i][0], cases[i][1]);
 }
 
+/* Every switch says the same thing: off, on, or on with the most effort. */
+static void test_thinking_is_one_value(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *members; /* of a request; ' stands for " */
+        int on, max;         /* on -1: refused, and `param` and `other` are named */
+        const char *param, *other;
+    } rows[] = {
+        {"'x':1", 0, 0, "", ""},
+        {"'thinking':null,'reasoning':{},'reasoning_effort':null", 0, 0, "", ""},
+        {"'thinking':true", 1, 0, "", ""},
+        {"'thinking':{'type':'adaptive'}", 1, 0, "", ""},
+        {"'enable_thinking':true", 1, 0, "", ""},
+        {"'reasoning':{'enabled':true}", 1, 0, "", ""},
+        {"'reasoning':{'enabled':false}", 0, 0, "", ""},
+        {"'reasoning_effort':'none'", 0, 0, "", ""},
+        {"'reasoning_effort':'minimal'", 1, 0, "", ""},
+        {"'effort':'low'", 1, 0, "", ""},
+        {"'reasoning':{'effort':'medium'}", 1, 0, "", ""},
+        {"'reasoning_effort':'high','thinking':true", 1, 0, "", ""},
+        {"'reasoning_effort':'xhigh'", 1, 1, "", ""},
+        {"'thinking':true,'reasoning_effort':'max','reasoning':{'effort':'max'}", 1, 1, "", ""},
+        {"'chat_template_kwargs':{'thinking':true}", 1, 0, "", ""},
+        {"'chat_template_kwargs':{'enable_thinking':true}", 1, 0, "", ""},
+        {"'chat_template_kwargs':{'reasoning_effort':'max','other':7}", 1, 1, "", ""},
+        {"'chat_template_kwargs':{'reasoning':{'effort':'none','enabled':false}}", 0, 0, "", ""},
+        {"'thinking':1", -1, 0, "thinking", ""},
+        {"'thinking':'on'", -1, 0, "thinking", ""},
+        {"'thinking':{'type':'auto'}", -1, 0, "thinking.type", ""},
+        {"'enable_thinking':'yes'", -1, 0, "enable_thinking", ""},
+        {"'reasoning_effort':'bogus'", -1, 0, "reasoning_effort", ""},
+        {"'reasoning_effort':3", -1, 0, "reasoning_effort", ""},
+        {"'reasoning':'high'", -1, 0, "reasoning", ""},
+        {"'reasoning':{'effort':'all'}", -1, 0, "reasoning.effort", ""},
+        {"'chat_template_kwargs':[]", -1, 0, "chat_template_kwargs", ""},
+        {"'chat_template_kwargs':{'effort':''}", -1, 0, "chat_template_kwargs.effort", ""},
+        {"'thinking':true,'enable_thinking':false", -1, 0, "enable_thinking", "thinking"},
+        {"'thinking':false,'reasoning_effort':'max'", -1, 0, "reasoning_effort", "thinking"},
+        {"'reasoning_effort':'low','reasoning':{'effort':'high'}", -1, 0, "reasoning.effort",
+         "reasoning_effort"},
+        {"'reasoning':{'effort':'low','enabled':false}", -1, 0, "reasoning.enabled",
+         "reasoning.effort"},
+        {"'thinking':true,'chat_template_kwargs':{'thinking':false}", -1, 0,
+         "chat_template_kwargs.thinking", "thinking"},
+    };
+    for (size_t i = 0; i < 2 * COUNT_OF(rows); i++) {
+        bool by_default = i % 2; /* counts only where nothing is said */
+        bool silent = i / 2 < 2;
+        char text[256];
+        document_t request;
+        chat_thinking_t thinking;
+        chat_refusal_t refusal;
+        (void)snprintf(text, sizeof(text), "{%s}", rows[i / 2].members);
+        for (char *at = text; (at = strchr(at, '\'')) != NULL;)
+            *at = '"';
+        assert_int_equal(document_parse(&request, DOCUMENT_STRICT, text, strlen(text)), STATUS_OK);
+        status_t status = chat_thinking_read(&request, by_default, &thinking, &refusal);
+        assert_int_equal(status, rows[i / 2].on < 0 ? STATUS_INVALID : STATUS_OK);
+        if (status == STATUS_OK) {
+            assert_int_equal(thinking.on, silent ? by_default : rows[i / 2].on);
+            assert_int_equal(thinking.max, rows[i / 2].max);
+        } else {
+            assert_string_equal(refusal.param, rows[i / 2].param);
+            assert_non_null(strstr(refusal.reason, rows[i / 2].other));
+        }
+        document_fini(&request);
+    }
+}
+
 /* ---- blocks ---- */
 
 static const char encoder[] =
@@ -527,81 +611,16 @@ static void test_block_sources(void **state)
     }
 }
 
-/* Thinking is one value, wherever it is said; what is unknown, or disagrees, is refused by name. */
-static void test_thinking_is_one_value(void **state)
-{
-    enum { OFF, ON, MOST, REFUSED };
-    static const struct {
-        const char *said;
-        int want;
-        const char *param, *other; /* REFUSED: the parameter, and who says something else */
-    } rows[] = {
-        {"'x': 1", OFF, NULL, NULL},
-        {"'thinking': true", ON, NULL, NULL},
-        {"'thinking': null, 'enable_thinking': true", ON, NULL, NULL},
-        {"'thinking': {'type': 'adaptive'}", ON, NULL, NULL},
-        {"'thinking': {'type': 'enabled', 'budget_tokens': 9}", ON, NULL, NULL},
-        {"'thinking': {'type': 'disabled'}, 'enable_thinking': false", OFF, NULL, NULL},
-        {"'reasoning_effort': 'none'", OFF, NULL, NULL},
-        {"'reasoning_effort': 'minimal'", ON, NULL, NULL},
-        {"'reasoning_effort': 'high', 'thinking': true", ON, NULL, NULL},
-        {"'reasoning_effort': 'xhigh'", MOST, NULL, NULL},
-        {"'reasoning': {'effort': 'max'}", MOST, NULL, NULL},
-        {"'reasoning': {'enabled': true}", ON, NULL, NULL},
-        {"'chat_template_kwargs': {'enable_thinking': true}", ON, NULL, NULL},
-        {"'chat_template_kwargs': {'thinking': true, 'reasoning_effort': 'max'}", MOST, NULL, NULL},
-        {"'chat_template_kwargs': {'thinking': false, 'other': 5}", OFF, NULL, NULL},
-        {"'reasoning_effort': 'bogus'", REFUSED, "reasoning_effort", "minimal"},
-        {"'reasoning_effort': 3", REFUSED, "reasoning_effort", "minimal"},
-        {"'reasoning': {'effort': ''}", REFUSED, "reasoning.effort", "minimal"},
-        {"'reasoning': 'high'", REFUSED, "reasoning", "object"},
-        {"'chat_template_kwargs': []", REFUSED, "chat_template_kwargs", "object"},
-        {"'enable_thinking': 'yes'", REFUSED, "enable_thinking", "true or false"},
-        {"'thinking': {'type': 'on'}", REFUSED, "thinking.type", "enabled"},
-        {"'thinking': true, 'enable_thinking': false", REFUSED, "enable_thinking", "thinking"},
-        {"'thinking': false, 'reasoning_effort': 'low'", REFUSED, "reasoning_effort", "thinking"},
-        {"'reasoning_effort': 'none', 'chat_template_kwargs': {'thinking': true}", REFUSED,
-         "reasoning_effort", "chat_template_kwargs.thinking"},
-        {"'reasoning_effort': 'high', 'reasoning': {'effort': 'max'}", REFUSED, "reasoning.effort",
-         "reasoning_effort"},
-    };
-    const char *most = tiny_blocks.efforts[0].text;
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        chat_prompt_t prompt;
-        chat_refusal_t refusal;
-        char request[256];
-        status_t status;
-
-        snprintf(request, sizeof(request), "{%s, 'messages': [{'role': 'user', 'content': 'hi'}]}",
-                 rows[i].said);
-        status = encode(request, &prompt, &refusal);
-        if ((status != STATUS_OK) != (rows[i].want == REFUSED))
-            fail_msg("%s: %s %s", rows[i].said, refusal.param, refusal.reason);
-        if (status == STATUS_OK) {
-            bool found = memmem(prompt.text.bytes, prompt.text.used, most, strlen(most)) != NULL;
-
-            assert_int_equal(prompt.thinking_open, rows[i].want != OFF);
-            assert_int_equal(found, rows[i].want == MOST);
-        } else {
-            assert_string_equal(refusal.param, rows[i].param);
-            assert_non_null(strstr(refusal.reason, rows[i].other));
-        }
-        chat_prompt_fini(&prompt);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_prompts),
         cmocka_unit_test(test_tiny_conversations_give_their_ids),
         cmocka_unit_test(test_damaged_requests_do_no_harm),
+        cmocka_unit_test(test_thinking_is_one_value),
         cmocka_unit_test(test_prompts_by_rule),
         cmocka_unit_test(test_only_our_text_is_trusted),
         cmocka_unit_test(test_a_tool_has_a_name),
-        cmocka_unit_test(test_thinking_is_one_value),
         cmocka_unit_test(test_refusals_name_the_parameter),
         cmocka_unit_test(test_blocks_are_cut_out_of_an_encoder),
         cmocka_unit_test(test_block_sources),
