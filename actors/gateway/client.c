@@ -190,6 +190,8 @@ static void port_close(void *context)
 
     http_loop_stop(&self->running, loop);
     probe_stop(self);
+    if (self->http && self->clients)
+        client_close_all(self);
     text_pool_close(self->texts);
     ev_async_stop(loop, &self->text_done);
     worker_close(self->keeper);

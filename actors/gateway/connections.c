@@ -18,6 +18,9 @@
 /* Seeds are what a client could have given: integers that JSON keeps. */
 enum { SEED_SHIFT = 11 };
 
+/* Of the HTTP server, for the last bytes of all: it resumes, writes, and sees what is left. */
+enum { CLOSING_TURNS = 8 };
+
 /* ---- clients --------------------------------------------------------------------------------- */
 
 static client_t *client_take(port_state_t *self)
@@ -191,6 +194,7 @@ void client_end(port_state_t *self, const message_client_end_t *m)
     else
         answer_whole(client);
     self->metrics.suppressed += client->reply.suppressed_count > 0;
+    self->metrics.nonstandard += client->reply.answer.nonstandard > 0;
 }
 
 /* ---- a client comes and goes ----------------------------------------------------------------- */
@@ -360,6 +364,32 @@ void client_read(port_state_t *self, http_exchange_t *exchange, bool chat)
         client_return(self, client);
         text_job_free(job);
     }
+}
+
+void client_close_all(port_state_t *self)
+{
+    static const char detail[] = "this deployment is going down";
+
+    for (uint32_t i = 1; i < self->client_max; i++) {
+        client_t *client = &self->clients[i];
+        openai_error_t error;
+
+        if (!client->id || client->ended)
+            continue; /* what it still has to get is on its way */
+        client->ended = true;
+        client->reason = END_UNAVAILABLE;
+        (void)snprintf(client->detail, sizeof(client->detail), "%s", detail);
+        if (client->job) { /* nothing but its text has been looked at */
+            openai_error_set(&error, 503, "", "%s", detail);
+            routes_error(self, client->exchange, &error);
+        } else if (client->reply.streaming) {
+            client_pump(self, client);
+        } else {
+            answer_whole(client);
+        }
+    }
+    for (uint32_t turn = 0; turn < CLOSING_TURNS; turn++)
+        http_run(self->http);
 }
 
 void client_more(void *context, http_exchange_t *exchange)

@@ -83,6 +83,8 @@ void metrics_put(const metrics_t *metrics, bool ready, const topology_t *topolog
                metrics->completion_tokens);
     put_number(out, "markup_suppressed_total", "counter",
                "Answers with tool-call markup that was held back.", metrics->suppressed);
+    put_number(out, "markup_nonstandard_total", "counter",
+               "Answers whose tool-call markup had ASCII bars.", metrics->nonstandard);
     put_head(out, "actor_degraded", "gauge", "1: restarted too often, it stays down.");
     for (uint32_t i = 0; i < topology->actor_count; i++)
         put(out, "lockstep_actor_degraded{actor=\"%.*s\"} %d\n", ACTOR_NAME_BYTES_MAX,

@@ -20,6 +20,7 @@ typedef struct {
     uint64_t cached_tokens;
     uint64_t completion_tokens;
     uint64_t suppressed; /* answers with markup that was not shown (bug report C22) */
+    uint64_t nonstandard; /* answers with tags that were read though they had ASCII bars */
     uint32_t open;       /* requests now */
     metrics_histogram_t first_token;
     metrics_histogram_t next_token;

@@ -82,6 +82,8 @@ void client_texts_done(port_state_t *self);
 void client_abort(port_state_t *self, client_t *client, end_reason_t reason);
 void client_tokens(port_state_t *self, const message_client_tokens_t *m);
 void client_end(port_state_t *self, const message_client_end_t *m);
+/* The port closes now: whoever waits gets an error, in a stream an event, as far as sockets take it. */
+void client_close_all(port_state_t *self);
 /* http_handlers_t of a client's exchange; `context` is the port's state. */
 void client_more(void *context, http_exchange_t *exchange);
 void client_done(void *context, http_exchange_t *exchange, bool whole);

@@ -229,11 +229,9 @@ class Down(Case):
             with Stream(running.url, max_tokens=8000) as stream:
                 stream.read(20)
                 running.command("down", running.name, "--now")
-                try:
-                    stream.read()
-                except (http.client.HTTPException, ConnectionError):
-                    pass
+                stream.read()
                 self.assertFalse(stream.done)
+                self.assertEqual(stream.error["message"], "this deployment is going down")
             running.up()
 
     def test_a_second_interrupt_ends_the_wait(self):
