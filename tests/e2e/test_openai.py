@@ -250,7 +250,7 @@ class Refusals(unittest.TestCase):
         self.refused("stop", stop=["x"] * 17)
         self.refused("logit_bias", logit_bias={"no number": 1})
         self.refused("tool_choice", tool_choice="required")
-        self.refused("tools", tools=[WEATHER, WEATHER])
+        self.refused("tools[0].function.name", tools=[WEATHER, WEATHER])
         self.refused("enable_thinking", extra_body={"enable_thinking": True, "thinking": False})
         self.refused("reasoning_effort", reasoning_effort="bogus")
 
