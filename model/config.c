@@ -406,6 +406,26 @@ static status_t read_expert_dtype(const reader_t *reader, model_config_t *config
     return refuse(reader, "expert_dtype", value, "fp4, nvfp4, fp8 or bfloat16");
 }
 
+static bool is_text(const json_t *value, const char *text)
+{
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
+/* As modelopt writes it: routed experts were packed anew, all else keeps the format it had, and so does
+ * expert_dtype, which is then no longer true. */
+static status_t read_modelopt(const reader_t *quant, model_config_t *config)
+{
+    const json_t *algorithm = find(quant, "quant_algo"), *group = find(quant, "group_size");
+
+    if (!is_text(algorithm, "NVFP4") && !is_text(algorithm, "MIXED_PRECISION"))
+        return refuse(quant, "quant_algo", algorithm, "NVFP4 or MIXED_PRECISION");
+    if (group && !(json_is_integer(group) && json_integer_value(group) == 16))
+        return refuse(quant, "group_size", group, "16");
+    config->stored = STORED_FP8;
+    config->stored_expert = STORED_NVFP4;
+    return STATUS_OK;
+}
+
 static status_t read_storage(const reader_t *reader, model_config_t *config)
 {
     const json_t *block;
@@ -416,6 +436,9 @@ static status_t read_storage(const reader_t *reader, model_config_t *config)
     if (!find(reader, "quantization_config"))
         return read_expert_dtype(reader, config);
     TRY(read_object(reader, "quantization_config", "quantization_config.", &quant));
+    if (is_text(find(&quant, "quant_method"), "modelopt") ||
+        is_text(find(&quant, "quant_method"), "modelopt_fp4"))
+        return read_modelopt(&quant, config);
     TRY(check_text(&quant, "quant_method", true, "fp8"));
     TRY(check_text(&quant, "fmt", false, "e4m3"));
     TRY(check_text(&quant, "activation_scheme", false, "dynamic"));

@@ -1,5 +1,6 @@
 /* A segment is created at its whole size, blocks reserved, so that writing into the mapping can
- * never meet a full disk (which would be a SIGBUS). Answers and outputs of the message in hand are
+ * never meet a full disk (which would be a SIGBUS). Of a file that somebody else cuts short while it is
+ * written the rest is lost (mapped.h), and nothing is read back from it. Answers and outputs of the message in hand are
  * gathered aside and written with its result: room for the largest result is kept free whenever an
  * input is written, so a record is always whole within one segment. */
 #include "runtime/journal.h"
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/mapped.h"
 #include "runtime/base/random.h"
 #include "runtime/codec.h"
 
@@ -30,6 +32,8 @@ _Static_assert(sizeof(journal_header_t) % 8 == 0 && sizeof(journal_run_t) % 8 ==
 typedef struct {
     uint8_t *bytes; /* mapped; NULL: there is none */
     size_t size;
+    uint64_t used; /* as its header says, unless somebody wrote there */
+    int guard;
     uint32_t number;
 } segment_t;
 
@@ -87,9 +91,14 @@ uint64_t journal_header_check(const journal_header_t *header, const void *parts,
     return digest_of(digest_of(0, &constant, sizeof(constant)), parts, size);
 }
 
+static uint64_t record_check(uint64_t number, uint32_t what, const void *bytes, size_t size)
+{
+    return digest_of(random_mix(number) ^ what, bytes, size);
+}
+
 uint64_t journal_record_check(uint64_t number, const journal_mark_t *mark)
 {
-    return digest_of(random_mix(number) ^ mark->what, mark + 1, mark->bytes - sizeof(*mark));
+    return record_check(number, mark->what, mark + 1, mark->bytes - sizeof(*mark));
 }
 
 uint64_t journal_asked(uint64_t asked, actor_id_t to, uint16_t id, bool answer)
@@ -193,12 +202,13 @@ static journal_header_t *header_of(const journal_t *journal)
 
 static void publish(journal_t *journal, uint64_t used)
 {
+    journal->now->used = used;
     __atomic_store_n(&header_of(journal)->used, used, __ATOMIC_RELEASE);
 }
 
 static uint64_t used_of(const journal_t *journal)
 {
-    return header_of(journal)->used;
+    return journal->now->used;
 }
 
 static uint64_t word_at(const journal_t *journal, uint64_t at)
@@ -305,6 +315,7 @@ static status_t create(const char *path, segment_t *segment)
         return FAIL(STATUS_IO, "%s of %zu bytes: %s", path, segment->size, strerror(error));
     }
     segment->bytes = memory;
+    segment->guard = mapped_guard(memory, segment->size);
     return STATUS_OK;
 }
 
@@ -312,18 +323,19 @@ static status_t create(const char *path, segment_t *segment)
 static void drop_segment(const journal_t *journal, segment_t *segment, bool keep)
 {
     char path[JOURNAL_PATH_BYTES];
-    uint64_t used;
+    bool lost;
 
     if (!segment->bytes)
         return;
-    used = ((const journal_header_t *)(const void *)segment->bytes)->used;
+    lost = mapped_is_lost(segment->guard);
+    mapped_release(segment->guard);
     munmap(segment->bytes, segment->size);
     segment->bytes = NULL;
     segment_path(journal, segment->number, path);
     if (!keep)
         (void)unlink(path);
-    else if (truncate(path, (off_t)used) != 0)
-        LOG(WARN, "JOURNAL-LONG file=%s used=%llu: %s", path, (unsigned long long)used,
+    else if (!lost && truncate(path, (off_t)segment->used) != 0)
+        LOG(WARN, "JOURNAL-LONG file=%s used=%llu: %s", path, (unsigned long long)segment->used,
             strerror(errno));
 }
 
@@ -345,7 +357,8 @@ static status_t begin_segment(journal_t *journal, uint32_t number, size_t input)
            journal_padded(head->setup_bytes) + runs_bytes + input + RESULT_BYTES_MAX + room;
     segment_path(journal, number, path);
     segment_path(journal, segment->number, from);
-    if (segment->bytes && (segment->size < size || rename(from, path) != 0))
+    if (segment->bytes && (segment->size < size || mapped_is_lost(segment->guard) ||
+                           rename(from, path) != 0))
         drop_segment(journal, segment, false);
     segment->number = number;
     if (!segment->bytes) {
@@ -386,7 +399,8 @@ static void commit(journal_t *journal, journal_what_t what, const uint8_t *end)
 
     mark->what = what;
     mark->bytes = (uint32_t)(end - (const uint8_t *)mark);
-    mark->check = journal_record_check(journal->record, mark);
+    mark->check = record_check(journal->record, what, mark + 1,
+                               (size_t)(end - (const uint8_t *)(mark + 1)));
     publish(journal, (uint64_t)(end - journal->now->bytes));
 }
 
@@ -413,6 +427,12 @@ void journal_input(journal_t *journal, journal_what_t what, const journal_input_
     if (!journal || !journal->now)
         return;
     ASSERT(!journal->in_hand);
+    if (mapped_is_lost(journal->now->guard)) {
+        LOG(ERROR, "JOURNAL-ENDS actor=%s record=%llu: its file was cut short by somebody else",
+            journal->head.name, (unsigned long long)journal->record);
+        end_journal(journal);
+        return;
+    }
     if (used_of(journal) + bytes + RESULT_BYTES_MAX > journal->now->size)
         next_segment(journal, bytes);
     if (!journal->now)

@@ -17,7 +17,8 @@
  * state, no answers and no digests, and its messages with every token id blanked: what remains can
  * be read, not run. Kinds that never see one are journalled whole either way.
  *
- * One thread. What fails (a full disk) is logged once and ends the journal, never the actor.
+ * One thread. What fails (a full disk, a file that somebody cuts short) is logged once and ends the journal, never
+ * the actor.
  */
 #ifndef RUNTIME_JOURNAL_H
 #define RUNTIME_JOURNAL_H

@@ -146,6 +146,38 @@ static void test_both_spellings_give_the_same_config(void **state)
     }
 }
 
+/* The same experts, said in the two ways that repacked checkpoints say it. */
+static void test_modelopt_means_nvfp4_experts(void **state)
+{
+    static const char *const blocks[] = {
+        "{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\", \"producer\": {\"name\": "
+        "\"modelopt\", \"version\": \"0.39.0\"}, \"ignore\": [\"lm_head\"], \"config_groups\": {}}",
+        "{\"quant_method\": \"modelopt_fp4\", \"quant_algo\": \"NVFP4\", \"group_size\": 16}",
+        "{\"quant_method\": \"modelopt\", \"quant_algo\": \"MIXED_PRECISION\", "
+        "\"quantized_layers\": {}}",
+    };
+    static const char *const refused[] = {
+        "{\"quant_method\": \"modelopt\", \"quant_algo\": \"W4A8_AWQ\"}",
+        "{\"quant_method\": \"modelopt\", \"quant_algo\": \"NVFP4\", \"group_size\": 32}",
+        "{\"quant_method\": \"modelopt\"}",
+    };
+    model_config_t wanted, config;
+
+    (void)state;
+    assert_int_equal(model_config_load(golden("swa/nvfp4"), &wanted), STATUS_OK);
+    for (size_t i = 0; i < COUNT_OF(blocks) + COUNT_OF(refused); i++) {
+        json_t *root = load(golden("swa/nvfp4"));
+        bool good = i < COUNT_OF(blocks);
+
+        change(root, "quantization_config", good ? blocks[i] : refused[i - COUNT_OF(blocks)]);
+        change(root, "expert_dtype", "\"fp4\""); /* of what was packed anew */
+        assert_int_equal(parse(root, &config), good ? STATUS_OK : STATUS_BAD_CONFIG);
+        if (good)
+            assert_memory_equal(&config, &wanted, sizeof(config));
+        json_decref(root);
+    }
+}
+
 typedef struct {
     const char *path, *value;
 } change_t;
@@ -422,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_flash_has_the_schedule_of_the_release),
         cmocka_unit_test(test_every_golden_config_and_the_tiny_one_load),
         cmocka_unit_test(test_both_spellings_give_the_same_config),
+        cmocka_unit_test(test_modelopt_means_nvfp4_experts),
         cmocka_unit_test(test_what_may_vary_is_taken),
         cmocka_unit_test(test_what_may_not_vary_is_refused_by_name),
         cmocka_unit_test(test_every_number_has_limits),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "messages/message.h"
@@ -189,6 +190,47 @@ static void test_an_actor_without_room_for_a_journal_works(void **state)
     sim_t *sim = run_toys(&place, 300000);
 
     (void)state;
+    assert_int_equal(((const toy_t *)sim_dispatch(sim, TOY_DECODE)->self)->answered_count,
+                     TOY_ATTEMPTS);
+    sim_close(sim);
+}
+
+/* Somebody empties a file, or cuts it short anywhere: its actor goes on, and what remains of the file is
+ * as it was. */
+static void test_an_actor_outlives_its_journals_file(void **state)
+{
+    static const off_t sizes[] = {0, 1, 4095, 4096, 8192, 40000};
+    const journal_place_t place = place_with_tokens(1 << 20);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        const char *path = path_of("decode.0", 1, 0);
+        sim_t *sim = run_toys(&place, 20000);
+        struct stat after;
+
+        assert_int_equal(truncate(path, sizes[i]), 0);
+        sim_run_until(sim, 300000);
+        assert_int_equal(((const toy_t *)sim_dispatch(sim, TOY_DECODE)->self)->answered_count,
+                         TOY_ATTEMPTS);
+        sim_close(sim);
+        assert_int_equal(stat(path, &after), 0);
+        assert_int_equal(after.st_size, sizes[i]);
+    }
+}
+
+/* What is written into the file by others is not read back. */
+static void test_an_actor_outlives_foreign_bytes_in_its_journal(void **state)
+{
+    const journal_place_t place = place_with_tokens(1 << 20);
+    sim_t *sim = run_toys(&place, 20000);
+    FILE *file = fopen(path_of("decode.0", 1, 0), "r+");
+
+    (void)state;
+    assert_non_null(file);
+    for (int i = 0; i < 1 << 16; i++)
+        fputc(0xff, file);
+    assert_int_equal(fclose(file), 0);
+    sim_run_until(sim, 300000);
     assert_int_equal(((const toy_t *)sim_dispatch(sim, TOY_DECODE)->self)->answered_count,
                      TOY_ATTEMPTS);
     sim_close(sim);
@@ -523,6 +565,8 @@ int main(void)
         TEST(test_a_life_runs_again_as_it_went),
         TEST(test_two_segments_stay_and_the_last_goes_on),
         TEST(test_an_actor_without_room_for_a_journal_works),
+        TEST(test_an_actor_outlives_its_journals_file),
+        TEST(test_an_actor_outlives_foreign_bytes_in_its_journal),
         TEST(test_an_actor_that_does_another_thing_is_found_in_that_record),
         TEST(test_no_changed_byte_goes_unseen_and_its_record_is_named),
         TEST(test_the_record_in_which_a_life_ended_is_the_last),
