@@ -191,8 +191,6 @@ static void set_up_rank(launch_t *self, incarnation_t incarnation)
     }
 }
 
-/* The ports of its last life first: clients know them, also where any free one was asked for. With
- * `up --port` the admin port is any free one. */
 /* For what is kept of lives and requests that ended badly. */
 static const char *incidents_folder(launch_t *self)
 {
@@ -204,6 +202,8 @@ static const char *incidents_folder(launch_t *self)
     return self->incidents;
 }
 
+/* The ports of its last life first: clients know them, also where any free one was asked for. With
+ * `up --port` the admin port is any free one. */
 static void set_up_gateway(launch_t *self)
 {
     uint16_t instance = self->actor->instance, port = rundir_port(self->rundir, instance);

@@ -287,7 +287,7 @@ static void on_tick(struct ev_loop *loop, ev_timer *watcher, int events)
     node_tick(process->node);
 }
 
-/* All work is done before the loop sleeps: waking it is all that these have to do. */
+/* All work is done in on_before_sleep: waking the loop is all that these have to do. */
 static void on_frames(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
@@ -413,9 +413,8 @@ status_t process_open(const process_config_t *config, process_t **process_p)
     arena_init(&process->arena, decoded, MESSAGE_ARENA_BYTES);
     queue_init(&process->posts, MAILBOX_BYTES_MAX);
     (void)pthread_mutex_init(&process->lock, NULL);
-    /* Children are reaped by the default loop only; threads that share a process cannot share
-     * it. */
-    /* Never the default loop: it would reap children that a port watches by pidfd. */
+    /* Never the default loop: there is one in a process, which threads cannot share, and it would reap the
+     * children that a port watches by pidfd. */
     process->loop = ev_loop_new(EVFLAG_AUTO);
     if (!process->loop) {
         status = FAIL(STATUS_IO, "libev finds no way to wait for descriptors");
