@@ -95,6 +95,12 @@ static bool text_fits(schema_type_t type, const char *text)
     return true;
 }
 
+static bool is_text(schema_type_t type)
+{
+    return type == SCHEMA_NAME || type == SCHEMA_TEXT || type == SCHEMA_ADDRESS ||
+           type == SCHEMA_LISTEN;
+}
+
 static bool find_choice(const schema_key_t *key, const char *text, uint64_t *value)
 {
     for (uint64_t i = 0; key->choices[i]; i++) {
@@ -141,6 +147,12 @@ static void complain_value(const parser_t *p, topology_mark_t at, const schema_k
 {
     char expected[TOPOLOGY_TEXT_BYTES_MAX / 2];
     char what[TOPOLOGY_TEXT_BYTES_MAX];
+    if (text && is_text(key->type) && text_fits(key->type, text)) { /* all but its length */
+        snprintf(what, sizeof(what), "found '%.40s...' of %zu bytes, at most %u are possible", text,
+                 strlen(text), key->width - 1);
+        complain(p, at, key->name, what);
+        return;
+    }
     schema_describe(key, expected, sizeof(expected));
     const char *nearest = text ? nearest_word(p, key, text) : NULL;
     int used =

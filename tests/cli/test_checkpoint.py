@@ -131,6 +131,11 @@ class Checkpoint(unittest.TestCase):
         self.assertEqual(run.returncode, EXIT_BAD_FILE, run.stdout)
         self.assertIn("it can be planned, not started", run.stdout)
 
+    def test_a_path_that_is_too_long_says_so(self):
+        with open(self.topology, "w", encoding="ascii") as file:
+            file.write(TOPOLOGY.replace("model: m", "model: /" + "m" * 1099))
+        self.refused("of 1100 bytes, at most 1023 are possible")
+
     def test_run_answers_nothing_from_a_spoilt_file(self):
         self.write("chat_blocks.json", b"{")
         run = lockstep("run", self.model, "Hello")
