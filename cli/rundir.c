@@ -44,7 +44,8 @@ static bool is_name(const char *name)
     size_t length =
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
 
-    return length > 0 && length < 32 && !name[length] && name[0] != '.' && name[0] != '-';
+    return length > 0 && length < DEPLOYMENT_NAME_BYTES_MAX && !name[length] && name[0] != '.' &&
+           name[0] != '-';
 }
 
 /* Shared memory is the machine's, the directory may be anywhere: two of one name are two prefixes. */
@@ -411,7 +412,7 @@ static uint32_t list(char (*names)[NAME_BYTES_MAX], uint32_t max, bool left)
     while (directory && count < max && (entry = readdir(directory)) != NULL) {
         rundir_t rundir;
 
-        if (rundir_name(entry->d_name, &rundir) == STATUS_OK &&
+        if (is_name(entry->d_name) && rundir_name(entry->d_name, &rundir) == STATUS_OK &&
             (left ? rundir_is_left(&rundir) : rundir_holder(&rundir) != 0))
             memcpy(names[count++], rundir.name, NAME_BYTES_MAX);
     }

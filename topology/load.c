@@ -64,7 +64,7 @@ static void derive_name(topology_t *topology)
     const char *stem = slash ? slash + 1 : topology->file;
     size_t length = strcspn(stem, ".");
     size_t used = 0;
-    for (size_t i = 0; i < length && used < sizeof(topology->name) - 1; i++) {
+    for (size_t i = 0; i < length && used < DEPLOYMENT_NAME_BYTES_MAX - 1; i++) {
         char c = stem[i];
         bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
         if (fits || used > 0)
@@ -95,6 +95,10 @@ static void derive_names(topology_load_t *load)
     topology_t *topology = &load->topology;
     if (topology->name[0] == '\0')
         derive_name(topology);
+    if (strlen(topology->name) >= DEPLOYMENT_NAME_BYTES_MAX)
+        topology_errors_add(load->errors, places_find(load, topology->name, NULL),
+                            "name: found '%.40s' of %zu bytes, at most %d are possible",
+                            topology->name, strlen(topology->name), DEPLOYMENT_NAME_BYTES_MAX - 1);
     if (topology->served_name[0] == '\0')
         derive_served_name(topology);
     const char *slash = strrchr(topology->file, '/');

@@ -14,6 +14,7 @@ enum {
     INSTANCES_MAX = 64,        /* instances of one kind: prefill groups, decode groups, ... */
     RANKS_MAX = 64,            /* ranks of one group */
     DEVICES_MAX = 64,          /* devices of one host */
+    DEPLOYMENT_NAME_BYTES_MAX = 32, /* with the final NUL; it stands in the paths of sockets */
     NAME_BYTES_MAX = 64,       /* a deployment, host or served model, with the final NUL */
     CORS_BYTES_MAX = 256,      /* origins whose pages may ask, with spaces between */
     ADDRESS_BYTES_MAX = 64,    /* a host's or listener's address, with the final NUL */

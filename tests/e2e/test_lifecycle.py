@@ -265,6 +265,28 @@ class Lifecycle(unittest.TestCase):
         self.assertIn("cleared", deployment.command("down").stdout)
         self.assertEqual(deployment.leftovers(), [])
 
+    def test_where_nothing_runs_commands_say_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "lockstep"), mode=0o700)
+            for command in ("down", "ps", "tap", "drain prefill/0", "chat"):
+                run = subprocess.run(
+                    [LOCKSTEP, *command.split()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    stdin=subprocess.DEVNULL, text=True, check=False, timeout=60,
+                    env={**os.environ, "XDG_RUNTIME_DIR": folder})
+                self.assertEqual(run.returncode, EXIT_NOT_RUNNING, run.stdout)
+                self.assertIn("no deployment runs", run.stdout)
+
+    def test_a_long_name_of_a_file_is_cut(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "b" * 50 + ".yaml")
+            shutil.copy(TOPOLOGY, path)
+            with open(path, encoding="ascii") as file:
+                text = file.read().replace("../../model/tiny", os.path.abspath("model/tiny"))
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+            run = lockstep("plan", path)
+            self.assertIn("deployment " + "b" * 31 + ",", run.stdout)
+
     def test_exit_codes_of_mistakes(self):
         for arguments, code in ((["down", "nobody-of-this-name"], EXIT_NOT_RUNNING),
                                 (["ps", "nobody-of-this-name"], EXIT_NOT_RUNNING),

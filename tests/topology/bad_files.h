@@ -128,6 +128,7 @@ static const bad_file_t bad_files[] = {
     {HEAD "limits: {drain_timeout: 30sec}\n" GROUPS, 3, 25, "found '30sec'", 1},
     {HEAD "limits: {context_tokens: 2000000}\n" GROUPS, 3, 26, "to 1048576", 1},
     {HEAD "limits: 3\n" GROUPS, 3, 9, "found '3', expected a map", 1},
+    {HEAD "name: abcdefghijklmnopqrstuvwxyz-012345\n" GROUPS, 3, 7, "of 33 bytes, at most 31", 1},
     {HEAD "gateway: [{port: 0}]\n" GROUPS, 3, 18, "from 1 to 65535", 1},
     {HEAD "gateway: [{port: 65536}]\n" GROUPS, 3, 18, "from 1 to 65535", 1},
     {HEAD "gateway: [{listen: 'a b'}]\n" GROUPS, 3, 20, "an IPv4 address or localhost", 1},
