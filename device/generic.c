@@ -322,8 +322,7 @@ static status_t take_run(device_generic_t *self, const device_step_t *step, uint
     if (!slot->continued && item->tokens)
         slot->prompt_count = slot->token_count;
     while (done < item->count) {
-        if (slot->pending || self->row_count == rows_max ||
-            self->run_count == self->config.slot_count)
+        if (self->row_count == rows_max || self->run_count == self->config.slot_count)
             TRY(run_batch(self, step));
         count = item->count - done;
         if (count > rows_max - self->row_count)

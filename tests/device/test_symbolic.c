@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "device/backend.h"
 #include "device/symbolic/symbolic.h"
 #include "runtime/base/random.h"
 
@@ -252,6 +253,93 @@ static void test_a_hand_over_keeps_the_answer_and_refuses_stale_and_flipped_unit
     hand_over(NULL, names[0], names[1]);
 }
 
+/* Another lease of the source's page, while its words are copied. */
+static const device_backend_t *honest;
+static device_t *leased;
+static uint64_t lease;
+
+static status_t copy_under_a_lease(device_generic_t *device, const device_memory_t *from,
+                                   const device_copy_t *copies, uint32_t count)
+{
+    TRY(honest->copy(device, from, copies, count));
+    symbolic_ops.generation_set(leased, copies[0].unit, copies[0].source, lease);
+    return STATUS_OK;
+}
+
+static void test_a_lease_during_a_copy_is_seen_in_either_order(void **state)
+{
+    (void)state;
+    symbolic_world_t *world = symbolic_world_open();
+    device_t *target = device_new(world, "/b");
+    device_backend_t backend;
+    device_pool_t pool;
+    device_digests_t digests;
+    device_result_t result;
+    const uint64_t leases[2][2] = {{11, 12}, {10, 11}}; /* before and after the copy */
+    leased = device_new(world, "/a");
+    prefill(leased, 1, some_pages, PROMPT, &result);
+    symbolic_ops.describe(leased, &pool, &digests);
+    assert_int_equal(symbolic_ops.map(target, 4, &pool), STATUS_OK);
+    honest = ((device_generic_t *)target)->backend;
+    backend = *honest;
+    backend.copy = copy_under_a_lease;
+    ((device_generic_t *)target)->backend = &backend;
+    for (uint32_t i = 0; i < 2; i++) {
+        const device_copy_t copy = {.unit = UNIT_HISTORY,
+                                    .source = some_pages[0],
+                                    .source_generation = 11,
+                                    .target = 1,
+                                    .target_generation = 21,
+                                    .rows = PAGE_TOKENS,
+                                    .digest = result.closed[0].digest};
+        uint32_t failed = 9;
+        symbolic_ops.generation_set(leased, UNIT_HISTORY, some_pages[0], leases[i][0]);
+        lease = leases[i][1];
+        assert_int_equal(symbolic_ops.copy(target, 4, &copy, 1, &failed), STATUS_STALE);
+        assert_int_equal(failed, 0);
+    }
+    symbolic_ops.close(leased);
+    symbolic_ops.close(target);
+    symbolic_world_close(world);
+}
+
+/* A list tells which of its units is the first that is not good. */
+static void test_a_list_names_its_first_failure(void **state)
+{
+    (void)state;
+    symbolic_world_t *world = symbolic_world_open();
+    device_t *source = device_new(world, "/a");
+    device_t *target = device_new(world, "/b");
+    device_copy_t copies[2] = {0};
+    device_pool_t pool;
+    device_digests_t digests;
+    device_result_t result;
+    uint32_t failed = 9;
+    generations_set(source, 11);
+    prefill(source, 1, some_pages, PROMPT, &result);
+    symbolic_ops.describe(source, &pool, &digests);
+    assert_int_equal(symbolic_ops.map(target, 4, &pool), STATUS_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        copies[i] = (device_copy_t){.unit = UNIT_HISTORY,
+                                    .source = some_pages[i],
+                                    .source_generation = 11,
+                                    .target = 1 + i,
+                                    .target_generation = 21,
+                                    .rows = PAGE_TOKENS,
+                                    .digest = result.closed[i == 0 ? 0 : 2].digest};
+    assert_int_equal(symbolic_ops.copy(target, 4, copies, 2, &failed), STATUS_OK);
+    copies[1].digest++;
+    assert_int_equal(symbolic_ops.copy(target, 4, copies, 2, &failed), STATUS_CORRUPT);
+    assert_int_equal(failed, 1);
+    copies[1].source = PAGES;
+    assert_int_equal(symbolic_ops.copy(target, 4, copies, 2, &failed), STATUS_INVALID);
+    assert_int_equal(failed, 1);
+    assert_int_equal(symbolic_ops.copy(target, 5, copies, 2, &failed), STATUS_NOT_FOUND);
+    symbolic_ops.close(source);
+    symbolic_ops.close(target);
+    symbolic_world_close(world);
+}
+
 static void test_every_flipped_word_is_found_by_the_next_step(void **state)
 {
     (void)state;
@@ -356,6 +444,8 @@ int main(void)
         cmocka_unit_test(test_a_border_continues_at_its_page_end),
         cmocka_unit_test(test_replayed_tokens_are_the_answers),
         cmocka_unit_test(test_a_hand_over_keeps_the_answer_and_refuses_stale_and_flipped_units),
+        cmocka_unit_test(test_a_lease_during_a_copy_is_seen_in_either_order),
+        cmocka_unit_test(test_a_list_names_its_first_failure),
         cmocka_unit_test(test_every_flipped_word_is_found_by_the_next_step),
         cmocka_unit_test(test_pages_of_another_prefix_are_found),
         cmocka_unit_test(test_a_mistake_changes_the_result_digest),
