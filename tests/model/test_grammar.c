@@ -200,6 +200,35 @@ static void test_schemas(void **state)
     check_cases(schema_cases, COUNT_OF(schema_cases));
 }
 
+static void test_space_is_free_where_that_is_asked_for(void **state)
+{
+    static const char source[] =
+        "{\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"items\":{\"type\":"
+        "\"null\"}}},\"required\":[\"a\"],\"type\":\"object\"}";
+    static const char *const good[] = {"{\"a\":1}", " { \"a\" : 1 ,\n\"b\":[ null,null ]\t} ",
+                                       "{\"a\": 1, \"c\" :{ }}"};
+    static const char *const bad[] = {"{\"a\":1 1}", "{\"a\" 1}", "{ }",
+                                      "{\"a\":1,\"c\":1,\"c\":2}"};
+    grammar_spec_t spec = {.any_space = true, .source = source, .length = sizeof(source) - 1};
+    grammar_refusal_t refusal;
+    void *block;
+    size_t bytes;
+
+    (void)state;
+    assert_int_equal(
+        grammar_compile(&spec, grammar_vocabulary_digest(vocabulary), &block, &bytes, &refusal),
+        STATUS_OK);
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        if (!accepts(block, good[i]))
+            fail_msg("refused: %s", good[i]);
+    }
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        if (accepts(block, bad[i]))
+            fail_msg("accepted: %s", bad[i]);
+    }
+    free(block);
+}
+
 static void test_other_notations(void **state)
 {
     static const case_t cases[] = {
@@ -554,6 +583,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schemas),
+        cmocka_unit_test(test_space_is_free_where_that_is_asked_for),
         cmocka_unit_test(test_other_notations),
         cmocka_unit_test(test_what_is_not_exact_is_refused_by_place),
         cmocka_unit_test(test_masks_have_exactly_the_tokens_that_are_taken),
