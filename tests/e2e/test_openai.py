@@ -361,6 +361,23 @@ class Service(unittest.TestCase):
             self.assertEqual(caught.exception.code, status, path)
             self.assertEqual("Allow" in caught.exception.headers, status == 405, path)
 
+    def test_every_answer_names_its_request(self):
+        for path, body, status in (("/v1/chat/completions", b"{", 400), ("/nowhere", None, 404),
+                                   ("/v1/completions", b'{"prompt": "a", "max_tokens": 1}', 200),
+                                   ("/v1/models", None, 200)):
+            for name in ("mine-7", None):
+                headers = {"x-request-id": name} if name else {}
+                try:
+                    answer = urllib.request.urlopen(
+                        urllib.request.Request(deployment.url + path, body, headers), timeout=60)
+                except urllib.error.HTTPError as error:
+                    answer = error
+                self.assertEqual(answer.status, status)
+                self.assertEqual(answer.headers["x-request-id"], name or
+                                 answer.headers["x-request-id"])
+                self.assertTrue(answer.headers["x-request-id"], path)
+                answer.close()
+
     def test_health_and_ready(self):
         for path in ("/health", "/ready", "/v1/models"):
             for method in ("GET", "HEAD"):

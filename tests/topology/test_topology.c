@@ -250,6 +250,10 @@ static void test_units(void **state)
     }
     parse_good(HEAD GROUPS "limits: {drain_timeout: 1500ms}\n");
     assert_int_equal(topology.drain_timeout_ms, 1500);
+    parse_good(HEAD GROUPS "thinking: on\n");
+    assert_int_equal(topology.thinking, 1);
+    parse_good(HEAD GROUPS);
+    assert_int_equal(topology.thinking, 0);
     parse_good(HEAD GROUPS "limits: {request_timeout: 10m}\n");
     assert_int_equal(topology.request_timeout_ms, 600000);
     parse_good(HEAD GROUPS "limits: {request_timeout: none}\n");
