@@ -331,6 +331,15 @@ uint32_t leader_attempt_count(const void *self)
     return leader->live.count;
 }
 
+void leader_untouched(const void *self, size_t *from, size_t *to)
+{
+    const leader_t *leader = self;
+
+    token_store_untouched(AT_CONST(leader, token_store_t, store_offset), from, to);
+    *from += leader->store_offset;
+    *to += leader->store_offset;
+}
+
 const leader_counts_t *leader_counts(const void *self)
 {
     return &((const leader_t *)self)->counts;

@@ -282,6 +282,7 @@ uint8_t leader_attempt_state(const void *self, uint64_t request, uint32_t attemp
 uint32_t leader_waits(const void *self, actor_wait_t waits[ACTOR_WAITS_MAX]);
 uint32_t leader_attempt_count(const void *self);
 void leader_attempt_waits(const void *self, uint32_t counts[ACTOR_ATTEMPT_WAITS_MAX]);
+void leader_untouched(const void *self, size_t *from, size_t *to);
 void leader_check(const void *self);
 
 #endif

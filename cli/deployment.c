@@ -250,14 +250,17 @@ const deployment_group_t *deployment_group(const deployment_t *d, actor_kind_t k
     return kind == ACTOR_PREFILL ? &d->prefills[instance] : &d->decodes[instance];
 }
 
-uint64_t deployment_sessions(const deployment_t *d, uint32_t tokens, bool *by_slots)
+uint64_t deployment_sessions(const deployment_t *d, uint32_t tokens, const char **limit)
 {
-    uint64_t sessions = 0;
-    *by_slots = true;
+    uint64_t sessions = 0, streams = 0;
+    bool by_slots = true;
     for (uint16_t i = 0; i < d->topology.decode_count; i++) {
         budget_capacity_t capacity = budget_capacity(d->decodes[i].counts, tokens);
         sessions += capacity.sessions;
-        *by_slots = *by_slots && capacity.limit == BUDGET_BY_SLOTS;
+        by_slots = by_slots && capacity.limit == BUDGET_BY_SLOTS;
     }
-    return sessions;
+    for (uint16_t i = 0; i < d->topology.gateway_count; i++)
+        streams += d->topology.gateways[i].streams_max;
+    *limit = streams < sessions ? "gateway streams" : by_slots ? "decode slots" : "decode pages";
+    return streams < sessions ? streams : sessions;
 }

@@ -45,8 +45,8 @@ MUST_USE status_t deployment_check_model(const deployment_t *deployment);
 const deployment_group_t *deployment_group(const deployment_t *deployment, actor_kind_t kind,
                                            uint16_t instance);
 uint64_t deployment_bytes_total(const deployment_bytes_t *bytes);
-/* Sessions of `tokens` positions that all decode groups together run at once; `*by_slots`: one
- * more would lack a slot, else pages. */
-uint64_t deployment_sessions(const deployment_t *deployment, uint32_t tokens, bool *by_slots);
+/* Sessions of `tokens` positions that run at once; `*limit` names what one more would lack: "decode
+ * slots", "decode pages" or "gateway streams". */
+uint64_t deployment_sessions(const deployment_t *deployment, uint32_t tokens, const char **limit);
 
 #endif

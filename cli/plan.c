@@ -113,14 +113,14 @@ uint32_t plan_lengths(const deployment_t *d, uint32_t lengths[PLAN_LENGTHS_MAX])
 
 void plan_print_capacity(const deployment_t *d, uint32_t tokens, FILE *out)
 {
-    bool by_slots;
-    uint64_t sessions = deployment_sessions(d, tokens, &by_slots);
+    const char *limit;
+    uint64_t sessions = deployment_sessions(d, tokens, &limit);
     fprintf(out, "%llu session%s at ", (unsigned long long)sessions, sessions == 1 ? "" : "s");
     if (tokens % 1024 == 0)
         fprintf(out, "%u K", tokens / 1024);
     else
         fprintf(out, "%u tokens", tokens);
-    fprintf(out, ", limited by decode %s\n", by_slots ? "slots" : "pages");
+    fprintf(out, ", limited by %s\n", limit);
 }
 
 static void print_capacity(const deployment_t *d, FILE *out)

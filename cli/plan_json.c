@@ -88,11 +88,11 @@ static json_t *capacity_json(const deployment_t *d)
     uint32_t count = plan_lengths(d, lengths);
     for (uint32_t i = 0; i < count; i++) {
         json_t *object = must(json_object());
-        bool by_slots;
-        uint64_t sessions = deployment_sessions(d, lengths[i], &by_slots);
+        const char *limit;
+        uint64_t sessions = deployment_sessions(d, lengths[i], &limit);
         set(object, "tokens", number(lengths[i]));
         set(object, "sessions", number(sessions));
-        set(object, "limited_by", json_string(by_slots ? "decode slots" : "decode pages"));
+        set(object, "limited_by", json_string(limit));
         append(array, object);
     }
     return array;

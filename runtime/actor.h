@@ -97,6 +97,9 @@ typedef struct {
     /* Whom it waits for now: returns how many; NULL for actors that wait for nobody in particular.
      * Called after every message, so it must be cheap. */
     uint32_t (*waits)(const void *self, actor_wait_t waits[ACTOR_WAITS_MAX]);
+    /* Sets [*from, *to) to bytes of the block that were never written and may be many, so that a
+     * journal need not read them; NULL: there is no such part. */
+    void (*untouched)(const void *self, size_t *from, size_t *to);
     /* Asserts every invariant of the struct. May be O(n); called in tests and the simulator. */
     void (*check)(const void *self);
     actor_table_t table;

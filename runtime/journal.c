@@ -43,6 +43,7 @@ struct journal {
     const actor_birth_t *birth; /* what it points to outlives the journal */
     journal_header_t head;      /* what every segment's header has in common */
     const uint8_t *self;
+    const actor_type_t *type;
     uint8_t *scratch; /* of a body; NULL unless withheld */
 
     segment_t segments[2]; /* even and odd numbers */
@@ -224,11 +225,11 @@ static bool is_zero(const uint8_t *block)
     return block[0] == 0 && memcmp(block, block + 1, BLOCK_BYTES - 1) == 0;
 }
 
-/* The next run of words that are not zero, from `*at` on. False: there is none. Most of a state is
- * tables that nothing stands in. */
-static bool next_run(const journal_t *journal, uint64_t *at, journal_run_t *run)
+/* The next run of words that are not zero, from `*at` on and below `end`. False: there is none. Most
+ * of a state is tables that nothing stands in. */
+static bool next_run(const journal_t *journal, uint64_t end, uint64_t *at, journal_run_t *run)
 {
-    uint64_t end = journal->head.state_bytes, last;
+    uint64_t last;
 
     while (*at < end && word_at(journal, *at) == 0) {
         bool block = *at % BLOCK_BYTES == 0 && *at + BLOCK_BYTES <= end;
@@ -246,15 +247,11 @@ static bool next_run(const journal_t *journal, uint64_t *at, journal_run_t *run)
     return true;
 }
 
-/* Finds what must be kept of the state. */
-static status_t collect_runs(journal_t *journal, uint64_t *bytes)
+static status_t collect_runs_below(journal_t *journal, uint64_t at, uint64_t end, uint64_t *bytes)
 {
-    uint64_t at = 0;
     journal_run_t run;
 
-    journal->run_count = 0;
-    *bytes = 0;
-    while (!journal->head.withheld && next_run(journal, &at, &run)) {
+    while (next_run(journal, end, &at, &run)) {
         if (journal->run_count == journal->run_room) {
             uint32_t room = journal->run_room ? 2 * journal->run_room : 1024;
             journal_run_t *runs = realloc(journal->runs, room * sizeof(*runs));
@@ -268,6 +265,25 @@ static status_t collect_runs(journal_t *journal, uint64_t *bytes)
         *bytes += sizeof(run) + journal_padded(run.size);
     }
     return STATUS_OK;
+}
+
+/* Finds what must be kept of the state. */
+static status_t collect_runs(journal_t *journal, uint64_t *bytes)
+{
+    size_t from = 0, to = 0;
+
+    journal->run_count = 0;
+    *bytes = 0;
+    if (journal->head.withheld)
+        return STATUS_OK;
+    if (journal->type->untouched)
+        journal->type->untouched(journal->self, &from, &to);
+    from = journal_padded(from);
+    to -= to % BLOCK_BYTES;
+    if (from >= to)
+        return collect_runs_below(journal, 0, journal->head.state_bytes, bytes);
+    TRY(collect_runs_below(journal, 0, from, bytes));
+    return collect_runs_below(journal, to, journal->head.state_bytes, bytes);
 }
 
 static void put(uint8_t **to, const void *bytes, size_t size)
@@ -534,6 +550,7 @@ static status_t open_parts(journal_t *journal, const actor_type_t *type, const c
     };
     snprintf(head->name, sizeof(head->name), "%s", name);
     journal->self = self;
+    journal->type = type;
     if (head->withheld) {
         journal->scratch = malloc(MESSAGE_BYTES_MAX);
         if (!journal->scratch)

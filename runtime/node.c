@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/block.h"
 #include "runtime/base/log.h"
 #include "runtime/base/plant.h"
 #include "runtime/base/probe.h"
@@ -49,6 +50,7 @@ struct node {
     node_room_t own_room; /* if the driver gave none */
     arena_t arena;        /* of the message in hand */
     void *memory;         /* of the dispatch tables and the actor's state */
+    size_t memory_bytes;
     peer_t *peers;        /* those of the roster in its order, then observers */
     uint32_t peer_count;
     uint32_t peer_max;
@@ -749,7 +751,8 @@ static status_t open_parts(node_t *node)
     if (!config->room)
         TRY(node_room_open(&node->own_room));
     node->room = config->room ? *config->room : node->own_room;
-    node->memory = calloc(1, bytes);
+    node->memory = block_open(bytes);
+    node->memory_bytes = bytes;
     if (!node->figures)
         node->figures = node->own_figures = calloc(1, sizeof(figures_t));
     if (!node->memory || !node->figures)
@@ -824,7 +827,7 @@ void node_close(node_t *node)
     free(node->peers);
     free(node->peer_of);
     free(node->dirty);
-    free(node->memory);
+    block_close(node->memory, node->memory_bytes);
     node_room_close(&node->own_room);
     free(node->own_figures);
     free(node);

@@ -22,11 +22,13 @@ static uint32_t token_words(const record_sampling_t *sampling)
     return 3 + 2 * (top < LOGPROBS_MAX ? top : LOGPROBS_MAX);
 }
 
-/* Words of the store that an attempt may need in its whole life. */
+/* Words of the store that an attempt may need in its whole life: what it is given, and tokens made. */
 static uint64_t words_of(const message_reserve_t *m)
 {
-    return (uint64_t)m->limits.output_tokens_max * token_words(&m->sampling) + m->forced.count + 1 +
-           m->penalty_prompt.count;
+    uint64_t longest = m->limits.output_tokens_max, given = m->forced.count;
+    uint64_t made = longest > given ? longest - given : 0;
+
+    return made * token_words(&m->sampling) + given + 1 + m->penalty_prompt.count;
 }
 
 /* Pages of what runs first, and one position to go on. */

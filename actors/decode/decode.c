@@ -602,14 +602,11 @@ static void check(const void *arg)
 
 /* ---- birth ----------------------------------------------------------------------------------- */
 
+/* As many of the longest answers as there are slots, with all alternatives: pages and slots admit, not
+ * this store, which is touched as it is used. */
 static uint64_t store_words(const topology_t *topology, uint32_t slots)
 {
-    uint64_t words = (uint64_t)slots * topology->context_tokens;
-    uint64_t least = (uint64_t)(5 + 2 * LOGPROBS_MAX) * topology->context_tokens;
-
-    if (words > DECODE_STORE_WORDS)
-        words = DECODE_STORE_WORDS;
-    return words < least ? least : words;
+    return (uint64_t)slots * (3 + 2 * LOGPROBS_MAX) * ((uint64_t)topology->context_tokens + 1);
 }
 
 /* Where everything lies; returns the size of the whole block. */
@@ -662,6 +659,7 @@ const actor_type_t decode_type = {
     .attempt_count = leader_attempt_count,
     .attempt_waits = leader_attempt_waits,
     .attempt_wait_names = leader_wait_names,
+    .untouched = leader_untouched,
     .waits = leader_waits,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},

@@ -9,8 +9,6 @@
 #include "runtime/actor.h"
 
 enum {
-    DECODE_STORE_WORDS =
-        1 << 22, /* tokens kept for gateways and replays, unless contexts need more */
     DECODE_MESSAGE_TOKENS = 4096, /* tokens of one TOKENS; the rest follows */
 };
 

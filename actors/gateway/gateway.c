@@ -16,7 +16,8 @@
  * G2  tokens go to the client in order, each once: received.count only grows.
  * G3  every admitted request gets exactly one CLIENT_END, after its last token.
  * G4  attempts only grow; messages of an earlier one meet NONE.
- * G5  the store has room for every live request's longest answer: an append never fails.
+ * G5  the store has room for every live request's longest answer: an append never fails. It is as
+ *     large as streams_max of the longest requests, and touched as it is used.
  * G6  a request is refused for load before it was routed for the first time, or never. While no
  *     instance is ready it waits, GATEWAY_PATIENCE_MS if it has not begun, and as a replay until
  *     none can be any more. Time in the queue of a ready instance does not count.
@@ -174,9 +175,7 @@ static status_t on_client_request(void *arg, const envelope_t *envelope, outbox_
         push_client_end(outbox, m->client, END_REFUSED, 0, 0, refusal);
         return STATUS_OK;
     }
-    if (m->client != GATEWAY_PROBE &&
-        (self->counts.live - self->probing == self->request_max - 1 ||
-         words > self->words_max - GATEWAY_PROBE_WORDS - self->words_reserved)) {
+    if (m->client != GATEWAY_PROBE && self->counts.live - self->probing == self->request_max - 1) {
         self->counts.overloaded++;
         push_client_end(outbox, m->client, END_OVERLOADED, 0, 0, "too many requests");
         return STATUS_OK;
@@ -592,6 +591,15 @@ static uint8_t attempt_state_of(const void *arg, uint64_t request, uint32_t atte
     return found->attempt == attempt ? found->state : NONE;
 }
 
+static void untouched(const void *arg, size_t *from, size_t *to)
+{
+    const gateway_t *self = arg;
+
+    chain_store_untouched(AT_CONST(self, chain_store_t, store_offset), from, to);
+    *from += self->store_offset;
+    *to += self->store_offset;
+}
+
 static uint32_t attempt_count_of(const void *arg)
 {
     const gateway_t *self = arg;
@@ -660,10 +668,6 @@ static size_t lay_out(gateway_t *self, const actor_birth_t *birth)
     size_t end = sizeof(*self);
 
     self->words_max = (uint64_t)gateway->streams_max * topology->context_tokens;
-    if (self->words_max > GATEWAY_STORE_TOKENS)
-        self->words_max = GATEWAY_STORE_TOKENS;
-    if (self->words_max < 2 * (uint64_t)topology->context_tokens)
-        self->words_max = 2 * (uint64_t)topology->context_tokens;
     self->request_max = gateway->streams_max + 1; /* and the probe */
     self->words_max += GATEWAY_PROBE_WORDS;
     self->context_tokens = topology->context_tokens;
@@ -715,6 +719,7 @@ const actor_type_t gateway_type = {
     .state = state_of,
     .attempt_state = attempt_state_of,
     .attempt_count = attempt_count_of,
+    .untouched = untouched,
     .check = check,
     .table = {state_names, GATEWAY_STATES, rules, COUNT_OF(rules), NULL, 0},
     .attempts = {attempt_names, ATTEMPT_STATES, attempt_rules, COUNT_OF(attempt_rules),

@@ -11,8 +11,6 @@
 #include "runtime/actor.h"
 
 enum {
-    GATEWAY_STORE_TOKENS =
-        8 << 20, /* prompt and answer tokens of all requests, unless two contexts need more */
     GATEWAY_CHARGES_MAX = 2, /* so many faults while alone end a request as poisoned */
     GATEWAY_CRASHES_FREE = 2, /* so many leaders may crash with a request before it is charged */
     GATEWAY_RETRY_MS =

@@ -516,30 +516,32 @@ static void check(const void *arg)
 
 /* ---- birth ----------------------------------------------------------------------------------- */
 
-static uint64_t store_words(const topology_t *topology)
+/* What its pages hold, and what waits for them. */
+static uint64_t store_words(const topology_t *topology, uint32_t pages)
 {
     uint64_t words = (uint64_t)PREFILL_ATTEMPTS_MAX * topology->context_tokens;
     uint64_t least = 4 * (uint64_t)topology->context_tokens;
+    uint64_t useful = (uint64_t)pages * PAGE_TOKENS + PREFILL_STORE_WORDS;
 
-    if (words > PREFILL_STORE_WORDS)
-        words = PREFILL_STORE_WORDS;
+    if (words > useful)
+        words = useful;
     return words < least ? least : words;
 }
 
 /* Where everything lies; returns the size of the whole block. */
 static size_t lay_out(prefill_t *self, const actor_birth_t *birth)
 {
-    const leader_shape_t shape = {
+    leader_shape_t shape = {
         .state_bytes = sizeof(*self),
         .attempt_bytes = sizeof(attempt_t),
         .attempt_max = PREFILL_ATTEMPTS_MAX,
         .list_max = 2 * PREFILL_ATTEMPTS_MAX,
-        .words_max = store_words(birth->topology),
     };
     group_t group;
     size_t end;
 
     group_init(&group, birth);
+    shape.words_max = store_words(birth->topology, group.pages);
     end = leader_lay_out(&self->leader, birth, &group, &shape);
     self->prefix_offset = block_take(&end, prefix_bytes(group.pages));
     self->borders_offset =
@@ -584,6 +586,7 @@ const actor_type_t prefill_type = {
     .attempt_count = leader_attempt_count,
     .attempt_waits = leader_attempt_waits,
     .attempt_wait_names = leader_wait_names,
+    .untouched = leader_untouched,
     .waits = leader_waits,
     .check = check,
     .table = {leader_state_names, LEADER_STATES, rules, COUNT_OF(rules), NULL, 0},

@@ -10,7 +10,7 @@
 
 enum {
     PREFILL_ATTEMPTS_MAX = 1024,   /* that wait or run; more are answered BUSY */
-    PREFILL_STORE_WORDS = 1 << 22, /* prompts and forced tokens of all, unless contexts need more */
+    PREFILL_STORE_WORDS = 1 << 22, /* prompts and forced tokens of those that wait for pages */
 };
 
 extern const actor_type_t prefill_type;

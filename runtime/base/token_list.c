@@ -26,6 +26,12 @@ void token_store_init(token_store_t *store, uint64_t words, uint32_t lists)
     store->fresh = 0;
 }
 
+void token_store_untouched(const token_store_t *store, size_t *from, size_t *to)
+{
+    *from = sizeof(*store) + (size_t)store->fresh * sizeof(token_block_t);
+    *to = sizeof(*store) + (size_t)store->block_count * sizeof(token_block_t);
+}
+
 void token_list_init(token_list_t *list)
 {
     *list = (token_list_t){

@@ -41,6 +41,9 @@ typedef struct {
 size_t token_store_bytes(uint64_t words, uint32_t lists);
 void token_store_init(token_store_t *store, uint64_t words, uint32_t lists);
 
+/* Bytes [*from, *to) of the store were never written: a large store costs what was used of it. */
+void token_store_untouched(const token_store_t *store, size_t *from, size_t *to);
+
 void token_list_init(token_list_t *list);
 /* True if `count` more words fit behind `list` now. */
 bool token_list_room(const token_store_t *store, const token_list_t *list, uint32_t count);

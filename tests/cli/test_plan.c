@@ -174,6 +174,8 @@ static void print_capacities(const deployment_t *d, FILE *out)
     plan_print_capacity(d, 1024, out);
     plan_print_capacity(d, 8192, out);
     plan_print_capacity(d, 300, out);
+    deployment.topology.gateways[0].streams_max = 5;
+    plan_print_capacity(d, 1024, out);
 }
 
 static void test_capacity_in_words(void **state)
@@ -183,7 +185,8 @@ static void test_capacity_in_words(void **state)
     char *text = print(print_capacities);
     assert_string_equal(text, "64 sessions at 1 K, limited by decode slots\n"
                               "31 sessions at 8 K, limited by decode pages\n"
-                              "64 sessions at 300 tokens, limited by decode slots\n");
+                              "64 sessions at 300 tokens, limited by decode slots\n"
+                              "5 sessions at 1 K, limited by gateway streams\n");
     free(text);
 }
 
