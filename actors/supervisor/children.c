@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "actors/supervisor/keeper.h"
 #include "messages/message.h"
 #include "runtime/base/log.h"
 
@@ -38,6 +39,7 @@ struct children {
     const children_setup_t *setup;
     ev_timer watch;
     ev_timer later; /* incidents are to be written */
+    keeper_t *keeper;
     child_t children[ACTORS_MAX];
     bool keep[ACTORS_MAX]; /* something happened to it while it lives */
 };
@@ -66,6 +68,7 @@ static void keep_incident(children_t *self, child_t *child, uint8_t cause)
         incident_none(&self->setup->incidents, child->actor, child->incarnation);
         return;
     }
+    keeper_end(self->keeper, &child->incident);
     incident_begin(&self->setup->incidents, child->actor, child->incarnation, &child->incident);
     ev_timer_again(process_loop(self->process), &self->later);
 }
@@ -78,7 +81,7 @@ static void keep_living(children_t *self)
         lives[i] = self->children[i].pid > 0 ? self->children[i].incarnation : 0;
     for (uint32_t i = 0; i < ACTORS_MAX; i++) {
         if (self->keep[i] && lives[i] != 0)
-            incident_copy(&self->setup->incidents, (actor_id_t)i, lives);
+            keeper_copy(self->keeper, (actor_id_t)i, lives);
         self->keep[i] = false;
     }
 }
@@ -99,7 +102,7 @@ static void on_later(struct ev_loop *loop, ev_timer *watcher, int events)
     (void)events;
     ev_timer_stop(loop, watcher);
     for (uint32_t i = 0; i < ACTORS_MAX; i++)
-        incident_end(&self->setup->incidents, &self->children[i].incident);
+        keeper_end(self->keeper, &self->children[i].incident);
     keep_living(self);
 }
 
@@ -264,11 +267,17 @@ static void on_watch(struct ev_loop *loop, ev_timer *watcher, int events)
 static status_t port_open(process_t *process, const void *setup, void **out)
 {
     children_t *self = calloc(1, sizeof(*self));
+    status_t status;
 
     if (!self)
         return FAIL(STATUS_NO_MEMORY, "no memory for the process port");
     self->process = process;
     self->setup = setup;
+    status = keeper_open(&self->setup->incidents, &self->keeper);
+    if (status != STATUS_OK) {
+        free(self);
+        return status;
+    }
     ev_timer_init(&self->watch, on_watch, WATCH_SECONDS, WATCH_SECONDS);
     ev_timer_init(&self->later, on_later, 0, LATER_SECONDS);
     self->watch.data = self->later.data = self;
@@ -316,6 +325,7 @@ static void port_close(void *context)
 
     ev_timer_stop(process_loop(self->process), &self->watch);
     on_later(process_loop(self->process), &self->later, 0);
+    keeper_close(self->keeper);
     for (uint32_t i = 0; i < ACTORS_MAX; i++) {
         child_t *child = &self->children[i];
 

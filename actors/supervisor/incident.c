@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
@@ -85,12 +86,17 @@ static unsigned make_room(const char *folder)
 
 static bool make_folder(const incident_place_t *place, const char *life, char *path)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* two may not find the same number */
     char name[NAME_BYTES + NUMBER_DIGITS + 1];
+    bool made;
 
     if (mkdir(place->folder, 0700) != 0 && errno != EEXIST)
         return false;
+    (void)pthread_mutex_lock(&lock);
     snprintf(name, sizeof(name), "%0*u-%s", NUMBER_DIGITS, make_room(place->folder), life);
-    return join(path, place->folder, name) && mkdir(path, 0700) == 0;
+    made = join(path, place->folder, name) && mkdir(path, 0700) == 0;
+    (void)pthread_mutex_unlock(&lock);
+    return made;
 }
 
 /* ---- journals -------------------------------------------------------------------------------- */
@@ -195,7 +201,7 @@ void incident_begin(const incident_place_t *place, actor_id_t actor, incarnation
     incident_end(place, incident);
     if (!place->folder)
         return;
-    *incident = (incident_t){.actor = actor};
+    *incident = (incident_t){.actor = actor, .life = life};
     life_name(place, actor, life, name);
     if (!make_folder(place, name, incident->path)) {
         LOG(WARN, "INCIDENT-LOST life=%s folder=%s: %s", name, place->folder, strerror(errno));
@@ -203,15 +209,25 @@ void incident_begin(const incident_place_t *place, actor_id_t actor, incarnation
         each_journal(place, name, "", remove_file);
         return;
     }
-    each_journal(place, name, incident->path, move_file);
     trail_reset();
     if (ring_open(place->shm_prefix, roster_name(place->roster, actor), &incident->ring) !=
         STATUS_OK)
         incident->ring = NULL; /* it ended before it had one */
 }
 
+bool incident_is_open(const incident_t *incident)
+{
+    return incident->path[0] != '\0';
+}
+
 void incident_end(const incident_place_t *place, incident_t *incident)
 {
+    char name[NAME_BYTES];
+
+    if (incident->path[0]) {
+        life_name(place, incident->actor, incident->life, name);
+        each_journal(place, name, incident->path, move_file);
+    }
     if (incident->ring)
         write_frames(place, incident->path, incident->actor, incident->ring);
     ring_close(incident->ring);

@@ -6,8 +6,9 @@
  * the journals of that life for `lockstep replay`; of a leader that lives, also its ranks'. The last
  * INCIDENTS_MAX are kept. Journals of lives that ended well go, so files of ended lives are bounded.
  *
- * incident_begin is quick, since a restart waits for it: it moves files and holds the dead
- * process's ring. Making lines of that is left to incident_end.
+ * incident_begin is quick, since a restart waits for it: it makes the folder and holds the dead
+ * process's ring. Moving its journals and making lines of that ring is left to incident_end, which
+ * like incident_copy may run on another thread.
  */
 #ifndef ACTORS_SUPERVISOR_INCIDENT_H
 #define ACTORS_SUPERVISOR_INCIDENT_H
@@ -30,6 +31,7 @@ typedef struct {
 /* Zeroed: none is open. */
 typedef struct {
     actor_id_t actor;
+    incarnation_t life;
     ring_t *ring;
     char path[INCIDENT_PATH_BYTES];
 } incident_t;
@@ -38,7 +40,8 @@ typedef struct {
  * logged and left out. */
 void incident_begin(const incident_place_t *place, actor_id_t actor, incarnation_t life,
                     incident_t *incident);
-/* Writes its frames, logs where it is. Nothing if none is open. */
+bool incident_is_open(const incident_t *incident);
+/* Moves its journals, writes its frames, logs where it is. Nothing if none is open. */
 void incident_end(const incident_place_t *place, incident_t *incident);
 /* Of an actor that lives, by a copy: what its journal gets meanwhile may be in it or not. `lives` of all
  * actors, 0 for those that have none here. */
