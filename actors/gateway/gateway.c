@@ -595,7 +595,7 @@ static void untouched(const void *arg, size_t *from, size_t *to)
 {
     const gateway_t *self = arg;
 
-    chain_store_untouched(AT_CONST(self, chain_store_t, store_offset), from, to);
+    token_store_untouched(AT_CONST(self, token_store_t, store_offset), from, to);
     *from += self->store_offset;
     *to += self->store_offset;
 }
