@@ -11,7 +11,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__CUDACC__) /* -fmad=false: what is written is what is computed, there as here */
+#define MATH_INLINE static __device__ __forceinline__
+#else
 #define MATH_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 MATH_INLINE float math_of_bits(uint32_t bits)
 {

@@ -18,6 +18,9 @@
 #include "kernels/format.h"
 #include "kernels/operators.h"
 #include "runtime/base/random.h"
+#if defined(OPERATORS_CUDA)
+#include "tests/cuda/column.h"
+#endif
 
 enum { FLOATS_MAX = 1 << 19 };
 
@@ -41,6 +44,12 @@ static float *floats(bench_t *b, size_t count, float scale)
     return x;
 }
 
+/* Bytes of the inputs' memory, of any kind. */
+static void *bytes(bench_t *b, size_t count)
+{
+    return floats(b, count / sizeof(float) + 1, 0.0f);
+}
+
 static float *outputs(bench_t *b, size_t count)
 {
     float *x = b->out + b->out_used;
@@ -60,8 +69,8 @@ static void fill_codes(bench_t *b, uint8_t *codes, size_t count)
 }
 
 /* A packed matrix of any form; the caller frees. */
-static void *make_matrix(bench_t *b, uint32_t outputs_count, uint32_t inputs, weight_form_t form,
-                         gemm_matrix_t *matrix)
+static void make_matrix(bench_t *b, uint32_t outputs_count, uint32_t inputs, weight_form_t form,
+                        gemm_matrix_t *matrix)
 {
     uint8_t *data = (uint8_t *)floats(b, (size_t)outputs_count * inputs, 1.0f);
     uint8_t *scale = (uint8_t *)floats(b, (size_t)outputs_count * (inputs / 16 + 1), 1.0f);
@@ -80,9 +89,7 @@ static void *make_matrix(bench_t *b, uint32_t outputs_count, uint32_t inputs, we
     bool scaled = form != WEIGHT_F32 && form != WEIGHT_BF16;
     weight_t weight = weight_view(form, outputs_count, inputs, data, scaled ? scale : NULL,
                                   form == WEIGHT_NVFP4 ? 0.37f : 1.0f);
-    void *packed = aligned_alloc(64, gemm_pack_bytes(&weight));
-    assert_int_equal(gemm_pack(&weight, packed, matrix), STATUS_OK);
-    return packed;
+    assert_int_equal(gemm_pack(&weight, bytes(b, gemm_pack_bytes(&weight)), matrix), STATUS_OK);
 }
 
 /* shape: rows, outputs, inputs, weight form */
@@ -90,28 +97,27 @@ static void run_gemm(const operators_t *o, bench_t *b)
 {
     uint32_t rows = b->shape[0], outputs_count = b->shape[1], inputs = b->shape[2];
     gemm_matrix_t matrix;
-    void *packed = make_matrix(b, outputs_count, inputs, (weight_form_t)b->shape[3], &matrix);
 
+    make_matrix(b, outputs_count, inputs, (weight_form_t)b->shape[3], &matrix);
     o->gemm(&(gemm_t){rows, inputs + 3, outputs_count, floats(b, (size_t)rows * (inputs + 3), 1.0f),
                       &matrix, 0, gemm_panels(outputs_count),
                       outputs(b, (size_t)rows * outputs_count)});
-    free(packed);
 }
 
 /* shape: rows, outputs, inputs, weight form, groups by rows (else one more by columns). Runs in two
  * shares, the first of which ends within a group. */
 static void run_gemm_groups(const operators_t *o, bench_t *b)
 {
-    enum { GROUPS_MAX = 8 };
     uint32_t rows = b->shape[0], outputs_count = b->shape[1], inputs = b->shape[2];
-    uint32_t groups = b->shape[4] ? b->shape[4] : 2, offsets[GROUPS_MAX + 1] = {0};
+    uint32_t groups = b->shape[4] ? b->shape[4] : 2;
+    uint32_t *offsets = bytes(b, (groups + 1) * sizeof(*offsets));
     uint32_t panels = gemm_panels(outputs_count) * groups;
-    gemm_matrix_t matrices[GROUPS_MAX];
-    void *packed[GROUPS_MAX];
+    gemm_matrix_t *matrices = bytes(b, groups * sizeof(*matrices));
     gemm_groups_t p = {.groups = groups, .rows = rows, .w = matrices};
 
+    offsets[0] = 0;
     for (uint32_t g = 0; g < groups; g++) {
-        packed[g] = make_matrix(b, outputs_count, inputs, (weight_form_t)b->shape[3], &matrices[g]);
+        make_matrix(b, outputs_count, inputs, (weight_form_t)b->shape[3], &matrices[g]);
         offsets[g + 1] = g + 1 == groups ? rows : offsets[g] + (g % 3) * rows / 8; /* some empty */
     }
     p.offsets = b->shape[4] ? offsets : NULL;
@@ -126,14 +132,13 @@ static void run_gemm_groups(const operators_t *o, bench_t *b)
     p.panel_first = p.panel_count;
     p.panel_count = panels - p.panel_first;
     o->gemm_groups(&p);
-    for (uint32_t g = 0; g < groups; g++)
-        free(packed[g]);
 }
 
 /* shape: rows, width, rows there are */
 static void run_rows_gather(const operators_t *o, bench_t *b)
 {
-    uint32_t rows = b->shape[0], width = b->shape[1], sources[64];
+    uint32_t rows = b->shape[0], width = b->shape[1];
+    uint32_t *sources = bytes(b, rows * sizeof(*sources));
 
     for (uint32_t j = 0; j < rows; j++)
         sources[j] = (uint32_t)random_below(&b->random, b->shape[2]);
@@ -459,7 +464,9 @@ static void run_index_select(const operators_t *o, bench_t *b)
 /* shape: rows, experts, chosen, by token id */
 static void run_moe_route(const operators_t *o, bench_t *b)
 {
-    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2], ids[256], tokens[64];
+    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2];
+    uint32_t *ids = bytes(b, (size_t)rows * k * sizeof(*ids));
+    uint32_t *tokens = bytes(b, rows * sizeof(*tokens));
     moe_route_t p = {
         .rows = rows, .experts = experts, .chosen_count = k, .normalize = true, .scale = 1.5f};
 
@@ -482,7 +489,8 @@ static void run_moe_route(const operators_t *o, bench_t *b)
 /* shape: rows, experts, chosen */
 static void run_moe_sort(const operators_t *o, bench_t *b)
 {
-    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2], chosen[256];
+    uint32_t rows = b->shape[0], experts = b->shape[1], k = b->shape[2];
+    uint32_t *chosen = bytes(b, (size_t)rows * k * sizeof(*chosen));
 
     for (uint32_t i = 0; i < rows * k; i++)
         chosen[i] = (uint32_t)random_below(&b->random, experts);
@@ -503,7 +511,8 @@ static void run_swiglu(const operators_t *o, bench_t *b)
 /* shape: rows, channels, chosen */
 static void run_moe_combine(const operators_t *o, bench_t *b)
 {
-    uint32_t rows = b->shape[0], channels = b->shape[1], k = b->shape[2], places[64];
+    uint32_t rows = b->shape[0], channels = b->shape[1], k = b->shape[2];
+    uint32_t *places = bytes(b, (size_t)rows * k * sizeof(*places));
 
     for (uint32_t i = 0; i < rows * k; i++) /* 7 shares no factor with any of these counts */
         places[i] = (i * 7 + 1) % (rows * k);
@@ -674,37 +683,64 @@ static size_t run_row(const row_t *row, const operators_t *o, const uint32_t *sh
     return b.out_used;
 }
 
-static void compare(const row_t *row, const uint32_t *shape, isa_t isa, float *memory)
-{
-    float *want = calloc(FLOATS_MAX, sizeof(float)), *found = calloc(FLOATS_MAX, sizeof(float));
-    size_t count = run_row(row, &operators_ref, shape, want, memory);
+/* A form of all operators, and in how many orders of its threads it is run. */
+typedef struct {
+    const char *name;
+    const operators_t *operators;
+    int orders;
+} form_t;
 
-    run_row(row, operators_at(isa), shape, found, memory);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t a, b;
-        memcpy(&a, want + i, sizeof(a));
-        memcpy(&b, found + i, sizeof(b));
-        if (a != b)
-            fail_msg("%s %s at %u x %u x %u x %u: output %zu is %.9g (%08x), not %.9g (%08x)",
-                     row->name, isa_name(isa), shape[0], shape[1], shape[2], shape[3], i,
-                     (double)found[i], b, (double)want[i], a);
+static void compare(const row_t *row, const uint32_t *shape, const form_t *form, float *memory,
+                    float *found)
+{
+    float *want = calloc(FLOATS_MAX, sizeof(float));
+
+    run_row(row, &operators_ref, shape, want, memory);
+    for (int order = 0; order < form->orders; order++) {
+        memset(found, 0, FLOATS_MAX * sizeof(float));
+        run_row(row, form->operators, shape, found, memory);
+        for (size_t i = 0; i < FLOATS_MAX; i++) { /* nothing is written beside the outputs either */
+            uint32_t a, b;
+            memcpy(&a, want + i, sizeof(a));
+            memcpy(&b, found + i, sizeof(b));
+            if (a != b)
+                fail_msg("%s %s at %u x %u x %u x %u: output %zu is %.9g (%08x), not %.9g (%08x)",
+                         row->name, form->name, shape[0], shape[1], shape[2], shape[3], i,
+                         (double)found[i], b, (double)want[i], a);
+        }
     }
     free(want);
-    free(found);
+}
+
+static void compare_all(const form_t *form, float *memory, float *found)
+{
+    for (size_t r = 0; r < COUNT_OF(table); r++)
+        for (int i = 0; i < 12 && table[r].shapes[i][0]; i++)
+            compare(&table[r], table[r].shapes[i], form, memory, found);
 }
 
 static void test_every_form_has_the_bits_of_the_reference(void **state)
 {
     float *memory = aligned_alloc(64, FLOATS_MAX * sizeof(float));
+    float *found = aligned_alloc(64, FLOATS_MAX * sizeof(float));
 
     (void)state;
+#if defined(OPERATORS_CUDA)
+    column_pin(memory, FLOATS_MAX * sizeof(float));
+    column_pin(found, FLOATS_MAX * sizeof(float));
+    compare_all(&(form_t){"cuda", column_operators(), 8}, memory, found);
+    column_unpin(memory);
+    column_unpin(found);
+#else
     isa_cap_set(ISA_AVX512);
     for (isa_t isa = ISA_SCALAR; isa <= isa_level(); isa++)
-        for (size_t r = 0; r < COUNT_OF(table); r++)
-            for (int i = 0; i < 12 && table[r].shapes[i][0]; i++)
-                compare(&table[r], table[r].shapes[i], isa, memory);
+        compare_all(&(form_t){isa_name(isa), operators_at(isa), 1}, memory, found);
+#endif
     free(memory);
+    free(found);
 }
+
+#if !defined(OPERATORS_CUDA)
 
 /* The same row alone, and among others, at any place: the same bits. */
 static void test_gemm_rows_do_not_see_each_other(void **state)
@@ -786,13 +822,17 @@ static void test_indexer_keeps_the_best_and_the_earlier_of_equals(void **state)
     assert_int_equal(indexer_rank_entry(indexer_rank(-1.25f, 9)), 9);
 }
 
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_form_has_the_bits_of_the_reference),
+#if !defined(OPERATORS_CUDA)
         cmocka_unit_test(test_gemm_rows_do_not_see_each_other),
         cmocka_unit_test(test_gemm_refuses_weights_that_are_not_numbers),
         cmocka_unit_test(test_indexer_keeps_the_best_and_the_earlier_of_equals),
+#endif
     };
     return cmocka_run_group_tests_name("operators", tests, NULL, NULL);
 }
