@@ -16,6 +16,7 @@
 #include "runtime/base/random.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -148,6 +149,9 @@ static void fiber_init(fiber_t *fiber, uint32_t thread)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         ASSERT(stack != MAP_FAILED);
     }
+#if defined(__SANITIZE_ADDRESS__)
+    __asan_unpoison_memory_region(stack, STACK_BYTES); /* a fault leaves frames behind */
+#endif
     *fiber = (fiber_t){.stack = stack, .thread = thread};
     top = (void **)(void *)(stack + STACK_BYTES - 16);
     *--top = NULL; /* where fiber_main would return to */

@@ -198,25 +198,26 @@ static bool can_run(const struct CUstream_st *stream)
                               stream->first->event->done < stream->first->number);
 }
 
-/* One piece of work of some stream; false if none can run. */
+/* One piece of work of some stream that can go on; false if none can. */
 static bool run_some(void)
 {
-    uint32_t start = (uint32_t)random_below(&fake.random, STREAMS_MAX);
+    struct CUstream_st *ready[STREAMS_MAX], *stream;
+    uint32_t count = 0;
+    work_t *work;
 
-    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
-        struct CUstream_st *stream = &fake.streams[(start + i) % STREAMS_MAX];
-        work_t *work = stream->first;
-
-        if (!can_run(stream))
-            continue;
-        stream->first = work->next;
-        if (!stream->first)
-            stream->last = &stream->first;
-        (void)run_work(work, stream->device);
-        free(work);
-        return fake.sticky == CUDA_SUCCESS;
-    }
-    return false;
+    for (uint32_t i = 0; i < STREAMS_MAX; i++)
+        if (!fake.streams[i].capturing && can_run(&fake.streams[i]))
+            ready[count++] = &fake.streams[i];
+    if (!count)
+        return false;
+    stream = ready[random_below(&fake.random, count)];
+    work = stream->first;
+    stream->first = work->next;
+    if (!stream->first)
+        stream->last = &stream->first;
+    (void)run_work(work, stream->device);
+    free(work);
+    return fake.sticky == CUDA_SUCCESS;
 }
 
 /* Until the stream has nothing left. */
