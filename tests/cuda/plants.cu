@@ -109,10 +109,10 @@ extern "C" __global__ void chain(volatile uint32_t *words)
     }
 }
 
-/* One tile; a and b hold bf16 pairs as the instruction's lanes have them. */
+/* A tile a block; a and b hold bf16 pairs as the instruction's lanes have them. */
 extern "C" __global__ void tile(const uint32_t *a, const uint32_t *b, const float *c, float *d)
 {
-    const uint32_t t = threadIdx.x;
+    const uint32_t t = blockIdx.x * 32 + threadIdx.x;
     float sum[4];
 
     for (int i = 0; i < 4; i++)

@@ -7,30 +7,17 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "kernels/cuda/operators.h"
+#include "tests/cuda/session.h"
 
-enum { BYTES = 2 << 20, ORDERS = 8 };
-
-static cuda_driver_t d;
-
-#define MUST(call) must(d.call, __LINE__)
-static void must(CUresult result, int line)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "line %d: code %d\n", line, (int)result);
-    _exit(99);
-}
+enum { BYTES = SESSION_BYTES, ORDERS = 8 };
 
 /* The exit status of `body` in a child with these options. */
 static int in_child(const char *options, int (*body)(void))
@@ -60,18 +47,6 @@ static int in_orders(int (*body)(void))
         count += code;
     }
     return count;
-}
-
-static void start(void)
-{
-    CUcontext context;
-
-    if (cuda_driver_open(&d) != STATUS_OK) {
-        fprintf(stderr, "%s\n", trail_text());
-        _exit(98);
-    }
-    MUST(cuDevicePrimaryCtxRetain(&context, 0));
-    MUST(cuCtxSetCurrent(context));
 }
 
 /* -- the driver's lines ---------------------------------------------------------------------- */
@@ -110,7 +85,7 @@ static int read_behind(bool event)
     CUevent done;
     CUdeviceptr memory;
 
-    start();
+    session_start();
     memset(sent, 7, sizeof(sent));
     MUST(cuStreamCreate(&writer, CU_STREAM_NON_BLOCKING));
     MUST(cuStreamCreate(&reader, CU_STREAM_NON_BLOCKING));
@@ -154,7 +129,7 @@ static int replay(void)
     CUdeviceptr memory;
     rmsnorm_t p = {1, COUNT, COUNT, COUNT, .eps = 1e-6f};
 
-    start();
+    session_start();
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     MUST(cuMemAlloc(&memory, 2 * sizeof(x)));
     p.x = (const float *)(uintptr_t)memory;
@@ -194,109 +169,16 @@ static void test_a_graph_replay_has_the_bits_of_the_eager_run(void **state)
 
 /* -- memory ---------------------------------------------------------------------------------- */
 
-static CUdeviceptr map(CUmemGenericAllocationHandle handle, int device, CUmemAccess_flags flags)
-{
-    CUdeviceptr at;
-    CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags};
-
-    MUST(cuMemAddressReserve(&at, BYTES, 0, 0, 0));
-    MUST(cuMemMap(at, BYTES, 0, handle, 0));
-    MUST(cuMemSetAccess(at, BYTES, &access, 1));
-    return at;
-}
-
-static CUmemGenericAllocationHandle create(void)
-{
-    CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-
-    MUST(cuMemCreate(&handle, BYTES, &prop, 0));
-    return handle;
-}
-
-static void send_fd(int socket, int fd)
-{
-    char byte = 0, box[CMSG_SPACE(sizeof(int))] = {0};
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = box, .msg_controllen = sizeof(box)};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    if (sendmsg(socket, &message, 0) != 1)
-        _exit(95);
-}
-
-static int take_fd(int socket)
-{
-    char byte, box[CMSG_SPACE(sizeof(int))];
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = box, .msg_controllen = sizeof(box)};
-    int fd;
-
-    if (recvmsg(socket, &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
-        _exit(94);
-    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-    return fd;
-}
-
-static void own_pool(int socket)
-{
-    static unsigned char bytes[BYTES];
-    CUmemGenericAllocationHandle handle;
-    CUstream stream;
-    CUdeviceptr pool;
-    int fd;
-
-    start();
-    handle = create();
-    pool = map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    memset(bytes, 5, sizeof(bytes));
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    MUST(cuMemcpyHtoDAsync(pool, bytes, BYTES, stream));
-    MUST(cuStreamSynchronize(stream));
-    MUST(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    send_fd(socket, fd);
-    for (;;)
-        pause();
-}
-
-/* A pool of another process, mapped read-only: read while its owner lives and after its SIGKILL; a
- * write is the end of the device. 0: all of that. */
+/* A write into a pool that is mapped read-only is the end of the device. 0: it was, after the pull. */
 static int pull(void)
 {
     static unsigned char bytes[BYTES];
-    CUmemGenericAllocationHandle handle;
     CUstream stream;
     CUdeviceptr pool;
-    int pair[2];
-    pid_t owner;
+    int code = session_pull(&pool, &stream);
 
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
-        return 93;
-    owner = fork();
-    if (owner == 0)
-        own_pool(pair[1]);
-    start();
-    MUST(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)take_fd(pair[0]),
-                                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-    pool = map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
-    MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    for (int life = 0; life < 2; life++) {
-        memset(bytes, 0, sizeof(bytes));
-        MUST(cuMemcpyDtoHAsync(bytes, pool, BYTES, stream));
-        MUST(cuStreamSynchronize(stream));
-        if (bytes[0] != 5 || memcmp(bytes, bytes + 1, BYTES - 1) != 0)
-            return 1;
-        if (life == 0 && (kill(owner, SIGKILL) != 0 || waitpid(owner, NULL, 0) != owner))
-            return 92;
-    }
+    if (code)
+        return code;
     (void)d.cuMemcpyHtoDAsync(pool, bytes, BYTES, stream);
     return d.cuStreamSynchronize(stream) == CUDA_ERROR_ILLEGAL_ADDRESS ? 0 : 1;
 }
@@ -317,9 +199,9 @@ static int read_unmapped(void)
     CUdeviceptr pool;
     CUresult result;
 
-    start();
-    handle = create();
-    pool = map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    session_start();
+    handle = session_create();
+    pool = session_map(handle, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     MUST(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
@@ -345,9 +227,9 @@ static int peer(bool given)
     CUstream stream;
     CUdeviceptr pool;
 
-    start();
-    handle = create();
-    pool = map(handle, given ? 1 : 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+    session_start();
+    handle = session_create();
+    pool = session_map(handle, given ? 1 : 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
     MUST(cuDevicePrimaryCtxRetain(&context, 1));
     MUST(cuCtxSetCurrent(context));
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -378,7 +260,7 @@ static int full(void)
 {
     CUdeviceptr at;
 
-    start();
+    session_start();
     MUST(cuMemAlloc(&at, 1000));
     if (cuda_check(&d, d.cuMemAlloc(&at, 1000), "cuMemAlloc(&at)") != STATUS_NO_MEMORY ||
         !strstr(trail_text(), "cuMemAlloc: "))
@@ -392,7 +274,7 @@ static int lost(void)
     CUdeviceptr at;
     CUstream stream;
 
-    start();
+    session_start();
     MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     MUST(cuMemAlloc(&at, 1000));
     MUST(cuMemsetD8Async(at, 1, 1000, stream));
