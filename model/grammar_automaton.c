@@ -27,7 +27,7 @@ static void refine(regex_automaton_t *out, const byte_set_t *set)
 
     for (unsigned byte = 0; byte < 256; byte++) {
         total[out->classes[byte]]++;
-        inside[out->classes[byte]] += set->bits[byte / 64] >> byte % 64 & 1;
+        inside[out->classes[byte]] += (uint32_t)(set->bits[byte / 64] >> byte % 64 & 1);
     }
     for (unsigned class = 0; class < out->class_count; class ++)
         split[class] = -1;
