@@ -71,20 +71,21 @@ def check_file(root, path):
             yield f"{path}:{number}: {room(path)} may not include {room(target)} (\"{target}\")"
 
 
-def objects(build):
-    """Yields the source of each object, as a path from the root, and the object's own path."""
+def objects(build, root):
+    """Yields the source of each object, as a path from the root, and the object's own path. What is
+    made by the build has no room."""
     for folder, _, files in os.walk(build):
         place = re.fullmatch(r"(.*?)/?CMakeFiles/[^/]+\.dir(.*)", os.path.relpath(folder, build))
         for name in sorted(files) if place and "/__/" not in place[2] + "/" else ():
-            if name.endswith(".c.o"):
-                yield (os.path.normpath(f"{place[1]}{place[2]}/{name[:-2]}"),
-                       os.path.join(folder, name))
+            source = os.path.normpath(f"./{place[1]}{place[2]}/{name[:-2]}")
+            if name.endswith(".c.o") and os.path.exists(os.path.join(root, source)):
+                yield source, os.path.join(folder, name)
 
 
-def check_symbols(build):
+def check_symbols(build, root):
     """Yields each reference to a symbol that only rooms define which the source may not know."""
     homes, uses = collections.defaultdict(set), []
-    paths = {path: source for source, path in objects(build)}
+    paths = {path: source for source, path in objects(build, root)}
     lines = subprocess.run(["nm", "-A", "-g", *paths], check=True, capture_output=True,
                            text=True).stdout.splitlines() if paths else []
     for line in lines:
@@ -111,7 +112,7 @@ def sources(root):
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else "."
     problems = [problem for path in sources(root) for problem in check_file(root, path)]
-    problems += check_symbols(sys.argv[2]) if len(sys.argv) > 2 else []
+    problems += check_symbols(sys.argv[2], root) if len(sys.argv) > 2 else []
     print("\n".join(problems or ["layers: every include and symbol is allowed"]))
     return 1 if problems else 0
 
