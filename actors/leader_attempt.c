@@ -61,7 +61,7 @@ static void set_waits(leader_t *leader, leader_attempt_t *attempt, uint32_t wait
 {
     leader->closes_due -= closes(attempt);
     for (uint32_t bit = 0; bit < LEADER_WAITS; bit++)
-        leader->waiting[bit] += (waits >> bit & 1) - (attempt->waits >> bit & 1u);
+        leader->waiting[bit] += (waits >> bit & 1u) - ((uint32_t)attempt->waits >> bit & 1u);
     attempt->waits = (uint8_t)waits;
     leader->closes_due += closes(attempt);
 }
