@@ -162,6 +162,8 @@ static void test_every_life_goes_as_it_went(const char *name)
 
     for (uint64_t seed = 1; seed <= seeds; seed += stage_stride(1))
         run_seed(stage_topology(name), seed, &found);
+    for (uint64_t seed = 2; seed <= seeds && found.segments == 0; seed++) /* long strides may miss one */
+        run_seed(stage_topology(name), seed, &found);
     printf("%s: %u journals, %u of them from another on, %llu records, %llu outputs\n", name,
            found.files, found.segments, (unsigned long long)found.records,
            (unsigned long long)found.outputs);
