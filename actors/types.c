@@ -1,3 +1,4 @@
+/* types.c - see types.h: the table of all kinds of actors; the one file here that knows them all. */
 #include "actors/types.h"
 
 #include "actors/decode/decode.h"

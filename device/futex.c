@@ -1,3 +1,4 @@
+/* futex.c - see futex.h: sleeping on a word, and waking who sleeps there. */
 #include "device/futex.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* step_digest.c - see step_digest.h: a step in two words, and the item in which two differ. */
 #include "device/step_digest.h"
 
 #include "runtime/base/random.h"

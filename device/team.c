@@ -1,3 +1,4 @@
+/* team.c - see team.h: threads that share one rank's work. */
 #include "device/team.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* availability.c - see availability.h: who stays down, and how long a fruitless request waits. */
 #include "actors/gateway/availability.h"
 
 /* A request takes one of each. */

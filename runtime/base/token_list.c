@@ -1,3 +1,4 @@
+/* token_list.c - see token_list.h: lists of token ids in blocks of one store. */
 #include "runtime/base/token_list.h"
 
 #include <string.h>

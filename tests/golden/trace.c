@@ -1,3 +1,4 @@
+/* trace.c - see trace.h: a recorded trace against one of ours. */
 #include "tests/golden/trace.h"
 
 #include <float.h>
